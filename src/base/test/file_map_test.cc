@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file_map.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace firstlight {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileMapTest : public testing::Test {
+ protected:
+  FileMapTest() { fs::create_directories(dir_); }
+  ~FileMapTest() override { fs::remove_all(dir_); }
+  const fs::path dir_ = fs::path(testing::TempDir()) / ("file_map." + std::to_string(::getpid()));
+};
+
+TEST_F(FileMapTest, RoundTrip) {
+  const std::string path = dir_ / "a b.txt";
+  ASSERT_TRUE(write_file(path, "hello").ok());
+  EXPECT_EQ(read_text_file(path).value(), "hello");
+  EXPECT_EQ(read_text_file(path, 4).code(), StatusCode::kInvalidData);
+}
+
+TEST_F(FileMapTest, EmptyFileIsAnEmptySpan) {
+  ASSERT_TRUE(write_file(dir_ / "empty", "").ok());
+  EXPECT_TRUE(FileMap::open(dir_ / "empty").value().bytes().empty());
+}
+
+TEST_F(FileMapTest, DanglingLinkNamesItsTarget) {
+  fs::create_symlink("gone.bin", dir_ / "link");
+  const auto map = FileMap::open(dir_ / "link");
+  ASSERT_EQ(map.code(), StatusCode::kNotFound);
+  EXPECT_NE(map.status().message().find("gone.bin"), std::string::npos);
+}
+
+TEST_F(FileMapTest, DirectoryIsRefused) { EXPECT_EQ(FileMap::open(dir_).code(), StatusCode::kInvalidData); }
+
+}  // namespace
+}  // namespace firstlight
