@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool of pinned threads that run one function together (SPMD) with barriers in between: a decode step is a few hundred
+// short kernels, so the threads stay in one function for a whole step and meet at barriers that spin briefly, then park.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace firstlight {
+
+class ThreadPool;
+
+// One thread's part in a run.
+class Worker {
+ public:
+  int index() const { return index_; }
+  int count() const { return count_; }
+
+  // Returns when all workers of the run have called it. What one wrote before, all see after.
+  void barrier();
+
+  // The half-open part of [0, total) that is this worker's, in units of `grain` (every worker gets a whole number of
+  // grains, the last one the rest). Static, so that the same worker touches the same weights each time.
+  struct Range {
+    int64_t begin;
+    int64_t end;
+  };
+  Range share(int64_t total, int64_t grain = 1) const;
+
+  // Work stealing for uneven work: the next unclaimed index of [0, total), or -1. Call reset_tickets() (by all workers,
+  // with its own barrier inside) before each loop.
+  int64_t next_ticket(int64_t total);
+  void reset_tickets();
+
+  // Scratch memory of this worker alone, 64-byte aligned, at least `bytes` long, kept between runs.
+  std::byte* scratch(size_t bytes);
+
+ private:
+  friend class ThreadPool;
+  ThreadPool* pool_ = nullptr;
+  int index_ = 0;
+  int count_ = 1;
+};
+
+class ThreadPool {
+ public:
+  struct Options {
+    int num_threads = 0;     // 0: the cores this process may use
+    bool pin = true;         // bind thread i to the i-th allowed core
+    int64_t spin_us = 50;    // how long a waiter spins before it parks
+  };
+  explicit ThreadPool(const Options& options);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  // Runs `body` on all threads (the caller is worker 0) and returns when all have returned. Not re-entrant.
+  void run(const std::function<void(Worker&)>& body);
+
+ private:
+  friend class Worker;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace firstlight

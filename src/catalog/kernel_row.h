@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that exist, as data. A row says which operator a kernel computes, on what backend, which operand types it
+// takes and what the hardware must have; bodies live in `kernels` under the same symbol. The compiler sees every row (it
+// may compile for hardware that is absent); a build links the bodies of its own backends.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ops/op.h"
+#include "target/target.h"
+#include "tensor/type.h"
+
+namespace firstlight::catalog {
+
+enum class Backend : uint8_t { kReference, kCpu };
+
+std::string_view backend_name(Backend backend);
+
+// How matrix products compute (docs/numerics.md has the bound of each).
+enum class ComputeMode : uint8_t {
+  kF32,   // weights decoded to float32, float32 products and sums
+  kBf16,  // both operands rounded to bfloat16, float32 sums
+  kInt8,  // activations rounded to int8 per block of 32, integer dot products against 4- to 8-bit weights ("w4a8", "w8a8")
+};
+
+// What a step asks for. `operands` are in the operator's order.
+struct Signature {
+  ops::OpKind op;
+  std::span<const tensor::Type> operands;
+  std::span<const tensor::Type> results;
+  const ops::Attributes& attributes;
+  ComputeMode mode = ComputeMode::kF32;
+};
+
+struct KernelRow {
+  std::string_view symbol;  // op_intypes_outtype_tile_target
+  ops::OpKind op;
+  Backend backend;
+  target::Features needs;                      // CPU features
+  bool (*accepts)(const Signature& signature);  // types, layouts, attributes
+  int rank = 0;                                // among those that accept, the highest wins
+};
+
+// All rows, every backend.
+std::span<const KernelRow> all_kernels();
+
+// The best row for the signature on a backend with these features; null when there is none.
+const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature);
+
+}  // namespace firstlight::catalog
