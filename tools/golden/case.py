@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one golden case is, how its weights are drawn, and how its config was spelled in older releases."""
+
+import copy
+import dataclasses
+import math
+
+import torch
+
+
+@dataclasses.dataclass
+class Case:
+    name: str  # the folder under tests/golden/data
+    family: str  # the spec that must read it
+    config_class: str  # a class of `transformers`
+    config: dict
+    about: str
+    class_name: str = "AutoModelForCausalLM"
+    capture: bool = False  # store the residual stream too
+    length_dependent: bool = False  # the rotary table depends on the length, so only the whole prompt is defined
+    prompt_length: int = 36
+    storage: str = "float32"  # how the file stores what is not quantised
+    quantise: str = ""  # "", "fp8_block" or "mxfp4"
+    scale: float = 1.0  # multiplies the spread of every matrix
+    patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
+    drop_config: tuple = ()  # keys that the patched config leaves out
+
+
+def spread(name, shape, transposed):
+    """Standard deviation of a matrix whose inputs have unit size."""
+    fan_in = shape[-2] if transposed else shape[-1]
+    return 1.3 / math.sqrt(fan_in)
+
+
+def draw(name, shape, generator, *, zero_centred, transposed, scale):
+    """One random tensor. No norm weight is 1 (or 0, where the file stores w of 1 + w), no bias or sink is 0."""
+    normal = torch.randn(shape, generator=generator)
+    uniform = torch.rand(shape, generator=generator)
+    if "norm" in name and name.endswith("weight"):
+        away = torch.where(uniform < 0.5, -0.1 - uniform, uniform - 0.4)  # in (-0.6, -0.1) or (0.1, 0.6)
+        return away if zero_centred else 1.0 + away
+    if name.endswith("sinks"):
+        return 0.5 + normal
+    if name.endswith("e_score_correction_bias"):
+        return torch.where(uniform < 0.5, -0.05 - 0.4 * uniform, 0.4 * uniform - 0.15)
+    if name.endswith("bias"):
+        return torch.where(normal < 0, normal * 0.3 - 0.05, normal * 0.3 + 0.05)
+    if "embed_tokens" in name:
+        return normal * (0.25 if zero_centred else 1.0)
+    if len(shape) < 2:
+        return normal
+    return normal * spread(name, shape, transposed) * scale
+
+
+def random_state(model, case, seed):
+    """Tensors for every parameter and stored buffer of `model`, in float32, by module name."""
+    generator = torch.Generator().manual_seed(seed)
+    state = {}
+    tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point():
+            state[name] = tensor.clone()
+            continue
+        transposed = case.family == "gpt_oss" and ".experts." in name
+        state[name] = draw(name, tuple(tensor.shape), generator, zero_centred=case.family == "gemma3",
+                           transposed=transposed, scale=case.scale)
+        if case.storage == "bfloat16":
+            state[name] = state[name].bfloat16().float()
+    if tied:
+        for name in [n for n in state if n.endswith("lm_head.weight")]:
+            state[name] = state[next(n for n in state if n.endswith("embed_tokens.weight"))]
+    return state
+
+
+def old_spelling(config):
+    """The config as releases before `rope_parameters` wrote it: rope_theta beside rope_scaling, torch_dtype."""
+    old = copy.deepcopy(config)
+    if "dtype" in old:
+        old["torch_dtype"] = old.pop("dtype")
+    for part in [old] + [old[k] for k in ("text_config",) if k in old]:
+        if "dtype" in part:
+            part["torch_dtype"] = part.pop("dtype")
+        rope = part.pop("rope_parameters", None)
+        if rope is None:
+            continue
+        if "full_attention" in rope:  # gemma3
+            part["rope_theta"] = rope["full_attention"].pop("rope_theta")
+            part["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+            rope = rope["full_attention"]
+            types = part.pop("layer_types", None)
+            part.pop("_sliding_window_pattern", None)
+            if types and "full_attention" in types:
+                part["sliding_window_pattern"] = types.index("full_attention") + 1
+        else:
+            part["rope_theta"] = rope.pop("rope_theta")
+        if part.get("model_type") in ("qwen2", "qwen3"):
+            part.pop("layer_types", None)
+        kind = rope.pop("rope_type", "default")
+        part["rope_scaling"] = None if kind == "default" else {spelled(part, kind): kind, **rope}
+    return old
+
+
+def spelled(part, kind):
+    """The word before rope_type was type: llama3 and gemma3 never had it (`transformers` ignores a gemma3 `type`),
+    the deepseek releases still do."""
+    if part.get("model_type", "").startswith("gemma3"):
+        return "rope_type"
+    return "type" if kind in ("linear", "dynamic") or part.get("model_type") == "deepseek_v3" else "rope_type"

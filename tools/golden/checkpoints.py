@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tiny random checkpoints and their goldens under tests/golden/data with `transformers`.
+
+    python tools/golden/checkpoints.py            all cases
+    python tools/golden/checkpoints.py llama yarn cases whose name contains one of the words
+
+A case directory holds config.json and model.safetensors as `save_pretrained` writes them, config.old.json where older
+releases spelled the config differently, golden.json (README.md beside this file says what its fields mean) and
+golden.safetensors: `logits` [tokens, vocab] and, for some, `hidden` [layers + 1, tokens, hidden].
+Seeds are searched until every routing decision and every greedy choice is clear.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import dense_cases
+import reference
+import sparse_cases
+from case import old_spelling, random_state
+from quantise import quantise
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "data"
+ROUTING_MARGIN = 1e-3  # wanted by the contract of these goldens
+GREEDY_MARGIN = 5e-2  # absolute, logits have a spread of one to a few units
+CONTINUATION = 16
+WEIGHTS_SEED = 20261130
+
+
+def model_class(case):
+    if case.class_name != "AutoModelForCausalLM":
+        return getattr(transformers, case.class_name)
+    return type(transformers.AutoModelForCausalLM.from_config(make_config(case)))
+
+
+def make_config(case):
+    return getattr(transformers, case.config_class)(**json.loads(json.dumps(case.config)))
+
+
+def prompt(case, seed):
+    generator = torch.Generator().manual_seed(seed)
+    vocab = case.config.get("vocab_size") or case.config["text_config"]["vocab_size"]
+    first, last = 3, vocab - 8  # keeps clear of special ids at both ends
+    return torch.randint(first, last, (case.prompt_length,), generator=generator).tolist()
+
+
+def search(case, models):
+    """The first weights and prompt whose routing and greedy choices are clear and that never emit a stop id."""
+    for seed in range(400):
+        state, model = models(WEIGHTS_SEED + (seed // 40))
+        ids = prompt(case, 1000 + seed)
+        logits, hidden, routing = reference.prefill(model, ids)
+        if routing <= ROUTING_MARGIN:
+            continue
+        tokens, margin, later = reference.greedy(model, ids, CONTINUATION)
+        stops = model.config.get_text_config().eos_token_id
+        stops = stops if isinstance(stops, list) else [stops]
+        if margin > GREEDY_MARGIN and later > ROUTING_MARGIN and not set(tokens) & set(stops):
+            return dict(seed=seed, state=state, model=model, ids=ids, logits=logits, hidden=hidden, tokens=tokens,
+                        margin=margin, routing=min(routing, later))
+    raise RuntimeError(f"{case.name}: no clear seed")
+
+
+def record(case):
+    kind, cache = model_class(case), {}
+
+    def models(seed):
+        if seed not in cache:
+            cache.clear()
+            state = random_state(kind(make_config(case)), case, seed)
+            if case.quantise:
+                state = quantise(case.quantise, state, case)[0]  # the golden is of the dequantised weights
+            cache[seed] = (state, reference.build(kind, make_config(case), state, torch.float32))
+        return cache[seed]
+
+    found = search(case, models)
+    with reference.float64():
+        judge = reference.build(kind, make_config(case), found["state"], torch.float64)
+        exact, _, _ = reference.prefill(judge, found["ids"])
+    assert exact.dtype == torch.float64 and found["logits"].dtype == torch.float32
+    difference = reference.relative_error(found["logits"], exact)
+    stepped = None if case.length_dependent else reference.relative_error(
+        reference.stepwise(found["model"], found["ids"]), found["logits"])
+    if stepped is not None and stepped > 1e-5:
+        raise RuntimeError(f"{case.name}: decode of the reference differs from its prefill by {stepped}")
+    folder = DATA / case.name
+    shutil.rmtree(folder, ignore_errors=True)
+    write_checkpoint(case, found, folder)
+    write_golden(case, found, difference, stepped, folder)
+    old = check_reload(case, kind, found, folder)
+    size = sum(p.stat().st_size for p in folder.iterdir()) / 1024
+    print(f"{case.name:26} {size:6.0f} KiB seed {found['seed']:3} f32-f64 {difference:.1e} stepwise {stepped or 0:.1e} "
+          f"routing {found['routing']:.1e} greedy {found['margin']:.2f} old spelling {old}", flush=True)
+
+
+def write_checkpoint(case, found, folder):
+    """config.json and model.safetensors as the library writes them, then the quantised or narrowed tensors."""
+    model = found["model"]
+    with tempfile.TemporaryDirectory() as scratch:
+        model.save_pretrained(scratch)
+        config = json.loads((pathlib.Path(scratch) / "config.json").read_text())
+        tensors = load_file(pathlib.Path(scratch) / "model.safetensors")
+    if case.quantise:
+        tensors, quantisation = quantise(case.quantise, tensors, case, files=True)
+        config["quantization_config"] = quantisation
+    if case.storage == "bfloat16":
+        keep = ("e_score_correction_bias", "weight_scale_inv")
+        tensors = {n: t.bfloat16() if t.dtype == torch.float32 and not n.endswith(keep) else t
+                   for n, t in tensors.items()}
+        config["dtype"] = "bfloat16"
+    config.update(case.patch_config)
+    for key in case.drop_config:
+        config.pop(key, None)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / "config.old.json").write_text(json.dumps(old_spelling(config), indent=2) + "\n")
+    save_file({n: t.contiguous() for n, t in sorted(tensors.items())}, folder / "model.safetensors", {"format": "pt"})
+
+
+def write_golden(case, found, difference, stepped, folder):
+    golden = {
+        "about": case.about, "family": case.family, "prompt": found["ids"], "continuation": found["tokens"],
+        "greedy_margin": found["margin"],
+        "routing_margin": None if found["routing"] == float("inf") else found["routing"],
+        "length_dependent": case.length_dependent,
+        "float32_float64": difference, "bound": max(2e-5, 4 * difference), "stepwise_prefill": stepped,
+        "storage": case.storage, "quantised": case.quantise or None,
+        "reference": {"transformers": transformers.__version__, "torch": torch.__version__, "dtype": "float32",
+                      "attention": "eager", "class": type(found["model"]).__name__,
+                      "command": f"python tools/golden/checkpoints.py {case.name}"},
+    }
+    arrays = {"logits": found["logits"].contiguous()}
+    if case.capture:
+        arrays["hidden"] = found["hidden"].contiguous()
+    (folder / "golden.json").write_text("{\n" + ",\n".join(f' "{k}": {json.dumps(v)}' for k, v in golden.items()) + "\n}\n")
+    save_file(arrays, folder / "golden.safetensors")
+
+
+def check_reload(case, kind, found, folder):
+    """Both spellings of the config, read back with the file just written, must give the recorded logits."""
+    if case.quantise or case.patch_config or case.drop_config:
+        return "not reloaded"
+    for spelling in ("config.json", "config.old.json"):
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copy(folder / spelling, pathlib.Path(scratch) / "config.json")
+            shutil.copy(folder / "model.safetensors", scratch)
+            model = kind.from_pretrained(scratch, dtype=torch.float32, attn_implementation="eager",
+                                         **({"experts_implementation": "eager"} if found["routing"] < 1 else {}))
+            logits, _, _ = reference.prefill(model.eval(), found["ids"])
+        error = reference.relative_error(logits, found["logits"])
+        if error > 1e-6:
+            raise RuntimeError(f"{case.name}: {spelling} reads back with relative error {error}")
+    return "agrees"
+
+
+def main(words):
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    for case in [*dense_cases.cases(), *sparse_cases.cases()]:
+        if not words or any(word in case.name for word in words):
+            record(case)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

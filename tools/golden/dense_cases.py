@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dense model variants whose goldens are recorded: llama, mistral, qwen2, qwen3 and gemma3.
+
+A case is a `transformers` config, made so small that its prompt is longer than every window, original context and
+group, with values that tell one reading of the config from another. `old` is the spelling of older releases.
+"""
+
+from case import Case, old_spelling
+
+TINY = dict(vocab_size=96, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
+            tie_word_embeddings=False)
+
+
+def llama_cases():
+    def case(name, about, rope, **config):
+        flags = {k: config.pop(k) for k in ("length_dependent", "capture") if k in config}
+        return Case(name, "llama", "LlamaConfig", {**TINY, "rope_parameters": rope, **config}, about, **flags)
+
+    theta = {"rope_theta": 10000.0}
+    long_sets = dict(short_factor=[1.0, 1.1, 1.3, 1.2], long_factor=[1.5, 2.5, 4.0, 6.5])
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, **theta)
+    yield case("llama", "Llama 2: grouped heads, plain rope", {"rope_type": "default", **theta}, capture=True)
+    yield case("llama_llama3", "Llama 3.1 rope: one frequency kept, one blended, the rest divided",
+               dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                    original_max_position_embeddings=64, rope_theta=50000.0), capture=True)
+    yield case("llama_linear", "linear rope scaling", dict(rope_type="linear", factor=4.0, **theta))
+    yield case("llama_dynamic", "dynamic rope scaling inside max_position_embeddings: the plain table",
+               dict(rope_type="dynamic", factor=4.0, **theta))
+    yield case("llama_dynamic_beyond", "dynamic rope scaling, prompt beyond max_position_embeddings: the table follows "
+               "the length, here that of the prompt", dict(rope_type="dynamic", factor=4.0, **theta),
+               max_position_embeddings=16, length_dependent=True)
+    yield case("llama_yarn", "yarn with its defaults", yarn, max_position_embeddings=64, capture=True)
+    yield case("llama_yarn_explicit", "yarn with an explicit attention factor and ramp, not truncated",
+               {**yarn, "attention_factor": 1.3, "beta_fast": 3.0, "beta_slow": 0.25, "truncate": False},
+               max_position_embeddings=64)
+    yield case("llama_yarn_mscale", "yarn with the ratio of two mscales",
+               {**yarn, "mscale": 0.7, "mscale_all_dim": 1.1}, max_position_embeddings=64)
+    yield case("llama_longrope", "longrope inside the original length: the short factors",
+               dict(rope_type="longrope", original_max_position_embeddings=64, **long_sets, **theta),
+               max_position_embeddings=256)
+    yield case("llama_longrope_beyond", "longrope beyond the original length: the long factors for every position",
+               dict(rope_type="longrope", original_max_position_embeddings=16, factor=8.0, **long_sets, **theta),
+               length_dependent=True)
+    yield case("llama_bias", "biases everywhere, gelu, head_dim apart from hidden / heads, tied",
+               {"rope_type": "default", "rope_theta": 25000.0}, attention_bias=True, mlp_bias=True, head_dim=12,
+               hidden_act="gelu", tie_word_embeddings=True, capture=True)
+    yield case("smollm2", "nine heads on three kv heads, tied", {"rope_type": "default", "rope_theta": 100000.0},
+               hidden_size=36, intermediate_size=48, num_attention_heads=9, num_key_value_heads=3,
+               tie_word_embeddings=True, capture=True)
+
+
+def mistral_cases():
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    yield Case("mistral", "llama", "MistralConfig", {**TINY, "rope_parameters": rope, "sliding_window": 8},
+               "every layer windowed, window smaller than the prompt", capture=True)
+    yield Case("mistral_full", "llama", "MistralConfig",
+               {**TINY, "rope_parameters": rope, "sliding_window": None, "head_dim": 12},
+               "sliding_window null, head_dim apart from hidden / heads")
+
+
+def qwen_cases():
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    window = dict(use_sliding_window=True, sliding_window=8, max_window_layers=1, num_hidden_layers=3)
+    head = dict(head_dim=12, rope_parameters=rope, bos_token_id=None)
+    yield Case("qwen2", "llama", "Qwen2Config", {**TINY, "rope_parameters": rope, "sliding_window": 8,
+                                                 "use_sliding_window": False, "tie_word_embeddings": True},
+               "biases on q, k and v only; a window that is stated but switched off; tied", capture=True)
+    yield Case("qwen2_window", "llama", "Qwen2Config", {**TINY, "rope_parameters": rope, **window},
+               "windowed from max_window_layers on")
+    yield Case("qwen3", "qwen3", "Qwen3Config", {**TINY, **head, "tie_word_embeddings": True},
+               "norms on q and k per head, head_dim apart from hidden / heads, tied", capture=True)
+    yield Case("qwen3_window", "qwen3", "Qwen3Config", {**TINY, **head, **window, "attention_bias": True},
+               "biases, windowed from max_window_layers on")
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=1000000.0)
+    yield Case("qwen3_yarn", "qwen3", "Qwen3Config", {**TINY, **head, "rope_parameters": yarn,
+                                                      "max_position_embeddings": 64}, "yarn as its users switch it on")
+
+
+GEMMA = dict(vocab_size=96, hidden_size=32, intermediate_size=40, num_hidden_layers=7, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=10, query_pre_attn_scalar=20, sliding_window=8, rms_norm_eps=1e-6,
+             max_position_embeddings=128, bos_token_id=2, eos_token_id=[1, 95], pad_token_id=0)
+
+
+def gemma_rope(**full):
+    return {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 1000000.0, **full}}
+
+
+def gemma_cases():
+    yield Case("gemma3", "gemma3", "Gemma3TextConfig", {**GEMMA, "rope_parameters": gemma_rope()},
+               "five windowed layers, one full, one windowed; two ropes; tied", capture=True)
+    yield Case("gemma3_linear", "gemma3", "Gemma3TextConfig",
+               {**GEMMA, "num_hidden_layers": 4, "sliding_window_pattern": 3, "query_pre_attn_scalar": 12,
+                "rope_parameters": gemma_rope(rope_type="linear", factor=8.0)},
+               "linear scaling on the full layers only, pattern of three")
+    yield Case("gemma3_softcap", "gemma3", "Gemma3TextConfig",
+               {**GEMMA, "num_hidden_layers": 3, "sliding_window_pattern": 2, "final_logit_softcapping": 4.0,
+                "attention_bias": True, "tie_word_embeddings": False, "rope_parameters": gemma_rope()},
+               "soft cap on the logits, biases, untied head, pattern of two")
+
+
+def gemma_wrapped_case():
+    vision = dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=8,
+                  patch_size=4, model_type="siglip_vision_model")
+    text = {**GEMMA, "num_hidden_layers": 3, "sliding_window_pattern": 2, "model_type": "gemma3_text",
+            "rope_parameters": gemma_rope(rope_type="linear", factor=8.0)}
+    yield Case("gemma3_wrapped", "gemma3", "Gemma3Config",
+               dict(text_config=text, vision_config=vision, mm_tokens_per_image=1, image_token_index=90,
+                    boi_token_index=91, eoi_token_index=92, eos_token_id=[1, 95]),
+               "the text model inside a config with text_config and vision_config; text alone is computed",
+               class_name="Gemma3ForConditionalGeneration")
+
+
+def cases():
+    for group in (llama_cases, mistral_cases, qwen_cases, gemma_cases, gemma_wrapped_case):
+        yield from group()
+
+
+__all__ = ["cases", "old_spelling"]
