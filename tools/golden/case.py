@@ -23,6 +23,7 @@ class Case:
     quantise: str = ""  # "", "fp8_block" or "mxfp4"
     scale: float = 1.0  # multiplies the spread of every matrix
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
+    prediction_layer: bool = False  # add the tensors of a next-token prediction layer behind the last layer
     drop_config: tuple = ()  # keys that the patched config leaves out
 
 
@@ -95,6 +96,8 @@ def old_spelling(config):
             part["rope_theta"] = rope.pop("rope_theta")
         if part.get("model_type") in ("qwen2", "qwen3"):
             part.pop("layer_types", None)
+        if part.get("model_type") == "qwen3_moe" and "num_local_experts" in part:
+            part["num_experts"] = part.pop("num_local_experts")
         kind = rope.pop("rope_type", "default")
         part["rope_scaling"] = None if kind == "default" else {spelled(part, kind): kind, **rope}
     return old
@@ -105,4 +108,5 @@ def spelled(part, kind):
     the deepseek releases still do."""
     if part.get("model_type", "").startswith("gemma3"):
         return "rope_type"
-    return "type" if kind in ("linear", "dynamic") or part.get("model_type") == "deepseek_v3" else "rope_type"
+    deepseek = part.get("model_type") in ("deepseek_v3", "kimi_k2")
+    return "type" if deepseek or kind in ("linear", "dynamic") else "rope_type"

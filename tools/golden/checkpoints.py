@@ -10,6 +10,7 @@ golden.safetensors: `logits` [tokens, vocab] and, for some, `hidden` [layers + 1
 Seeds are searched until every routing decision and every greedy choice is clear.
 """
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -50,65 +51,100 @@ def prompt(case, seed):
     return torch.randint(first, last, (case.prompt_length,), generator=generator).tolist()
 
 
-def search(case, models):
+@dataclasses.dataclass
+class Weights:
+    """One draw: the model that computes, and what its files hold instead of its own tensors, if quantised."""
+    model: torch.nn.Module
+    files: dict | None = None
+    quantisation: dict | None = None
+
+
+def draw_weights(case, kind, seed):
+    state = random_state(kind(make_config(case)), case, seed)
+    model = reference.build(kind, make_config(case), state, torch.float32)
+    if not case.quantise:
+        return Weights(model)
+    files, plain, quantisation = quantise(case.quantise, saved(model)[1])
+    plain_model = read_back(kind, saved(model)[0], plain)  # the golden is of the dequantised weights
+    return Weights(plain_model, files, quantisation)
+
+
+def saved(model):
+    """config.json and the tensors as `save_pretrained` writes them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model.save_pretrained(scratch)
+        config = json.loads((pathlib.Path(scratch) / "config.json").read_text())
+        return config, load_file(pathlib.Path(scratch) / "model.safetensors")
+
+
+def read_back(kind, config, tensors):
+    """The model that `from_pretrained` makes of a config and tensors."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (pathlib.Path(scratch) / "config.json").write_text(json.dumps(config))
+        save_file({n: t.contiguous() for n, t in tensors.items()}, pathlib.Path(scratch) / "model.safetensors",
+                  {"format": "pt"})
+        loader = transformers.AutoModelForCausalLM if kind.__name__.endswith("ForCausalLM") else kind
+        model, report = loader.from_pretrained(scratch, dtype=torch.float32, attn_implementation="eager",
+                                               output_loading_info=True)
+    if report["missing_keys"] or report["mismatched_keys"]:
+        raise RuntimeError(f"{report}")
+    return eager(model).eval()
+
+
+def eager(model):
+    model.config._experts_implementation = "eager"
+    return model
+
+
+def search(case, kind):
     """The first weights and prompt whose routing and greedy choices are clear and that never emit a stop id."""
-    for seed in range(400):
-        state, model = models(WEIGHTS_SEED + (seed // 40))
+    for seed in range(600):
+        if seed % 40 == 0:
+            weights = draw_weights(case, kind, WEIGHTS_SEED + seed // 40)
         ids = prompt(case, 1000 + seed)
-        logits, hidden, routing = reference.prefill(model, ids)
+        logits, hidden, routing = reference.prefill(weights.model, ids)
         if routing <= ROUTING_MARGIN:
             continue
-        tokens, margin, later = reference.greedy(model, ids, CONTINUATION)
-        stops = model.config.get_text_config().eos_token_id
+        tokens, margin, later = reference.greedy(weights.model, ids, CONTINUATION)
+        stops = weights.model.config.get_text_config().eos_token_id
         stops = stops if isinstance(stops, list) else [stops]
         if margin > GREEDY_MARGIN and later > ROUTING_MARGIN and not set(tokens) & set(stops):
-            return dict(seed=seed, state=state, model=model, ids=ids, logits=logits, hidden=hidden, tokens=tokens,
+            return dict(seed=seed, weights=weights, ids=ids, logits=logits, hidden=hidden, tokens=tokens,
                         margin=margin, routing=min(routing, later))
     raise RuntimeError(f"{case.name}: no clear seed")
 
 
 def record(case):
-    kind, cache = model_class(case), {}
-
-    def models(seed):
-        if seed not in cache:
-            cache.clear()
-            state = random_state(kind(make_config(case)), case, seed)
-            if case.quantise:
-                state = quantise(case.quantise, state, case)[0]  # the golden is of the dequantised weights
-            cache[seed] = (state, reference.build(kind, make_config(case), state, torch.float32))
-        return cache[seed]
-
-    found = search(case, models)
+    kind = model_class(case)
+    found = search(case, kind)
+    model = found["weights"].model
     with reference.float64():
-        judge = reference.build(kind, make_config(case), found["state"], torch.float64)
+        judge = reference.build(kind, make_config(case), model.state_dict(), torch.float64)
         exact, _, _ = reference.prefill(judge, found["ids"])
     assert exact.dtype == torch.float64 and found["logits"].dtype == torch.float32
     difference = reference.relative_error(found["logits"], exact)
     stepped = None if case.length_dependent else reference.relative_error(
-        reference.stepwise(found["model"], found["ids"]), found["logits"])
+        reference.stepwise(model, found["ids"]), found["logits"])
     if stepped is not None and stepped > 1e-5:
         raise RuntimeError(f"{case.name}: decode of the reference differs from its prefill by {stepped}")
     folder = DATA / case.name
     shutil.rmtree(folder, ignore_errors=True)
-    write_checkpoint(case, found, folder)
+    write_checkpoint(case, found["weights"], folder)
     write_golden(case, found, difference, stepped, folder)
-    old = check_reload(case, kind, found, folder)
+    check_reload(case, kind, found, folder)
     size = sum(p.stat().st_size for p in folder.iterdir()) / 1024
-    print(f"{case.name:26} {size:6.0f} KiB seed {found['seed']:3} f32-f64 {difference:.1e} stepwise {stepped or 0:.1e} "
-          f"routing {found['routing']:.1e} greedy {found['margin']:.2f} old spelling {old}", flush=True)
+    print(f"{case.name:22} {size:4.0f} KiB seed {found['seed']:3} f32-f64 {difference:.1e} stepwise {stepped or 0:.1e} "
+          f"routing {found['routing']:.1e} greedy {found['margin']:.2f} logits {found['logits'].std():.1f}", flush=True)
 
 
-def write_checkpoint(case, found, folder):
+def write_checkpoint(case, weights, folder):
     """config.json and model.safetensors as the library writes them, then the quantised or narrowed tensors."""
-    model = found["model"]
-    with tempfile.TemporaryDirectory() as scratch:
-        model.save_pretrained(scratch)
-        config = json.loads((pathlib.Path(scratch) / "config.json").read_text())
-        tensors = load_file(pathlib.Path(scratch) / "model.safetensors")
+    config, tensors = saved(weights.model)
     if case.quantise:
-        tensors, quantisation = quantise(case.quantise, tensors, case, files=True)
-        config["quantization_config"] = quantisation
+        tensors = weights.files
+        config["quantization_config"] = weights.quantisation
+    if case.prediction_layer:
+        tensors.update(prediction_layer(case, tensors))
     if case.storage == "bfloat16":
         keep = ("e_score_correction_bias", "weight_scale_inv")
         tensors = {n: t.bfloat16() if t.dtype == torch.float32 and not n.endswith(keep) else t
@@ -123,6 +159,19 @@ def write_checkpoint(case, found, folder):
     save_file({n: t.contiguous() for n, t in sorted(tensors.items())}, folder / "model.safetensors", {"format": "pt"})
 
 
+def prediction_layer(case, tensors):
+    """A layer at index num_hidden_layers with the extra tensors of DeepSeek-V3's next-token prediction."""
+    last, new = (f"model.layers.{case.config['num_hidden_layers'] - back}." for back in (1, 0))
+    extra = {n.replace(last, new): t.flip(0) for n, t in tensors.items() if n.startswith(last)}
+    hidden = case.config["hidden_size"]
+    extra.update({new + "enorm.weight": torch.full((hidden,), 0.9), new + "hnorm.weight": torch.full((hidden,), 1.1),
+                  new + "eh_proj.weight": tensors["lm_head.weight"][:hidden].repeat(1, 2) * 0.5,
+                  new + "shared_head.norm.weight": torch.full((hidden,), 1.2),
+                  new + "shared_head.head.weight": tensors["lm_head.weight"].clone(),
+                  new + "embed_tokens.weight": tensors["model.embed_tokens.weight"].clone()})
+    return extra
+
+
 def write_golden(case, found, difference, stepped, folder):
     golden = {
         "about": case.about, "family": case.family, "prompt": found["ids"], "continuation": found["tokens"],
@@ -132,31 +181,27 @@ def write_golden(case, found, difference, stepped, folder):
         "float32_float64": difference, "bound": max(2e-5, 4 * difference), "stepwise_prefill": stepped,
         "storage": case.storage, "quantised": case.quantise or None,
         "reference": {"transformers": transformers.__version__, "torch": torch.__version__, "dtype": "float32",
-                      "attention": "eager", "class": type(found["model"]).__name__,
+                      "attention": "eager", "class": type(found["weights"].model).__name__,
                       "command": f"python tools/golden/checkpoints.py {case.name}"},
     }
     arrays = {"logits": found["logits"].contiguous()}
     if case.capture:
         arrays["hidden"] = found["hidden"].contiguous()
-    (folder / "golden.json").write_text("{\n" + ",\n".join(f' "{k}": {json.dumps(v)}' for k, v in golden.items()) + "\n}\n")
+    lines = ",\n".join(f' "{key}": {json.dumps(value)}' for key, value in golden.items())
+    (folder / "golden.json").write_text("{\n" + lines + "\n}\n")
     save_file(arrays, folder / "golden.safetensors")
 
 
 def check_reload(case, kind, found, folder):
     """Both spellings of the config, read back with the file just written, must give the recorded logits."""
-    if case.quantise or case.patch_config or case.drop_config:
-        return "not reloaded"
+    if case.quantise or case.patch_config:
+        return  # `transformers` would dequantise in its own precision, or refuse the released keys
     for spelling in ("config.json", "config.old.json"):
-        with tempfile.TemporaryDirectory() as scratch:
-            shutil.copy(folder / spelling, pathlib.Path(scratch) / "config.json")
-            shutil.copy(folder / "model.safetensors", scratch)
-            model = kind.from_pretrained(scratch, dtype=torch.float32, attn_implementation="eager",
-                                         **({"experts_implementation": "eager"} if found["routing"] < 1 else {}))
-            logits, _, _ = reference.prefill(model.eval(), found["ids"])
+        model = read_back(kind, json.loads((folder / spelling).read_text()), load_file(folder / "model.safetensors"))
+        logits, _, _ = reference.prefill(model, found["ids"])
         error = reference.relative_error(logits, found["logits"])
         if error > 1e-6:
             raise RuntimeError(f"{case.name}: {spelling} reads back with relative error {error}")
-    return "agrees"
 
 
 def main(words):

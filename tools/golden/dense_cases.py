@@ -7,8 +7,8 @@ group, with values that tell one reading of the config from another. `old` is th
 
 from case import Case, old_spelling
 
-TINY = dict(vocab_size=96, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
+TINY = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-3, bos_token_id=1, eos_token_id=2,
             tie_word_embeddings=False)
 
 
@@ -19,7 +19,7 @@ def llama_cases():
 
     theta = {"rope_theta": 10000.0}
     long_sets = dict(short_factor=[1.0, 1.1, 1.3, 1.2], long_factor=[1.5, 2.5, 4.0, 6.5])
-    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, **theta)
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=1024, rope_theta=500.0)
     yield case("llama", "Llama 2: grouped heads, plain rope", {"rope_type": "default", **theta}, capture=True)
     yield case("llama_llama3", "Llama 3.1 rope: one frequency kept, one blended, the rest divided",
                dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -30,12 +30,12 @@ def llama_cases():
     yield case("llama_dynamic_beyond", "dynamic rope scaling, prompt beyond max_position_embeddings: the table follows "
                "the length, here that of the prompt", dict(rope_type="dynamic", factor=4.0, **theta),
                max_position_embeddings=16, length_dependent=True)
-    yield case("llama_yarn", "yarn with its defaults", yarn, max_position_embeddings=64, capture=True)
+    yield case("llama_yarn", "yarn with its defaults", yarn, max_position_embeddings=4096, capture=True)
     yield case("llama_yarn_explicit", "yarn with an explicit attention factor and ramp, not truncated",
-               {**yarn, "attention_factor": 1.3, "beta_fast": 3.0, "beta_slow": 0.25, "truncate": False},
-               max_position_embeddings=64)
+               {**yarn, "attention_factor": 1.3, "beta_fast": 20.0, "beta_slow": 2.0, "truncate": False},
+               max_position_embeddings=4096)
     yield case("llama_yarn_mscale", "yarn with the ratio of two mscales",
-               {**yarn, "mscale": 0.7, "mscale_all_dim": 1.1}, max_position_embeddings=64)
+               {**yarn, "mscale": 0.7, "mscale_all_dim": 1.1}, max_position_embeddings=4096)
     yield case("llama_longrope", "longrope inside the original length: the short factors",
                dict(rope_type="longrope", original_max_position_embeddings=64, **long_sets, **theta),
                max_position_embeddings=256)
@@ -72,14 +72,14 @@ def qwen_cases():
                "norms on q and k per head, head_dim apart from hidden / heads, tied", capture=True)
     yield Case("qwen3_window", "qwen3", "Qwen3Config", {**TINY, **head, **window, "attention_bias": True},
                "biases, windowed from max_window_layers on")
-    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=1000000.0)
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=1024, rope_theta=500.0)
     yield Case("qwen3_yarn", "qwen3", "Qwen3Config", {**TINY, **head, "rope_parameters": yarn,
-                                                      "max_position_embeddings": 64}, "yarn as its users switch it on")
+                                                      "max_position_embeddings": 4096}, "yarn as its users switch it on")
 
 
-GEMMA = dict(vocab_size=96, hidden_size=32, intermediate_size=40, num_hidden_layers=7, num_attention_heads=4,
-             num_key_value_heads=2, head_dim=10, query_pre_attn_scalar=20, sliding_window=8, rms_norm_eps=1e-6,
-             max_position_embeddings=128, bos_token_id=2, eos_token_id=[1, 95], pad_token_id=0)
+GEMMA = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=7, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=10, query_pre_attn_scalar=20, sliding_window=8, rms_norm_eps=1e-3,
+             max_position_embeddings=128, bos_token_id=2, eos_token_id=[1, 63], pad_token_id=0)
 
 
 def gemma_rope(**full):
@@ -106,8 +106,8 @@ def gemma_wrapped_case():
     text = {**GEMMA, "num_hidden_layers": 3, "sliding_window_pattern": 2, "model_type": "gemma3_text",
             "rope_parameters": gemma_rope(rope_type="linear", factor=8.0)}
     yield Case("gemma3_wrapped", "gemma3", "Gemma3Config",
-               dict(text_config=text, vision_config=vision, mm_tokens_per_image=1, image_token_index=90,
-                    boi_token_index=91, eoi_token_index=92, eos_token_id=[1, 95]),
+               dict(text_config=text, vision_config=vision, mm_tokens_per_image=1, image_token_index=60,
+                    boi_token_index=61, eoi_token_index=62, eos_token_id=[1, 63]),
                "the text model inside a config with text_config and vision_config; text alone is computed",
                class_name="Gemma3ForConditionalGeneration")
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mixture-of-experts variants whose goldens are recorded: qwen3_moe, gpt_oss and deepseek_v3 (also Kimi K2)."""
+
+from case import Case
+
+QWEN = dict(vocab_size=64, hidden_size=32, intermediate_size=40, moe_intermediate_size=12, num_hidden_layers=3,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=12, num_experts=8, num_experts_per_tok=3,
+            max_position_embeddings=128, rms_norm_eps=1e-3, bos_token_id=1, eos_token_id=2,
+            rope_parameters={"rope_type": "default", "rope_theta": 100000.0})
+
+
+def qwen3_moe_cases():
+    yield Case("qwen3_moe", "qwen3_moe", "Qwen3MoeConfig",
+               {**QWEN, "norm_topk_prob": True, "mlp_only_layers": [1]},
+               "weights of the chosen experts renormalised, layer 1 dense", capture=True)
+    yield Case("qwen3_moe_sparse_step", "qwen3_moe", "Qwen3MoeConfig",
+               {**QWEN, "norm_topk_prob": False, "decoder_sparse_step": 2, "attention_bias": True,
+                "tie_word_embeddings": True},
+               "weights not renormalised, experts in each second layer only, biases, tied", storage="bfloat16")
+    yield Case("qwen3_moe_window", "qwen3_moe", "Qwen3MoeConfig",
+               {**QWEN, "norm_topk_prob": True, "num_hidden_layers": 2, "use_sliding_window": True,
+                "sliding_window": 8, "max_window_layers": 1},
+               "every layer windowed: max_window_layers plays no part in this family", storage="bfloat16")
+
+
+GPT_OSS = dict(vocab_size=64, hidden_size=64, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+               num_key_value_heads=2, head_dim=16, num_local_experts=6, num_experts_per_tok=2, sliding_window=8,
+               max_position_embeddings=4096, rms_norm_eps=1e-3, eos_token_id=2, pad_token_id=0,
+               rope_parameters=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+                                    original_max_position_embeddings=1024, rope_theta=3000.0))
+GPT_OSS_RELEASE = dict(experts_per_token=2, initial_context_length=1024)
+
+
+def gpt_oss_cases():
+    yield Case("gpt_oss", "gpt_oss", "GptOssConfig", {**GPT_OSS, "swiglu_limit": 2.0, "num_hidden_layers": 3,
+                                                    "hidden_size": 48, "intermediate_size": 24},
+               "sinks, alternating windows, clamp that bites, experts as BF16 [experts, inputs, outputs]",
+               storage="bfloat16", capture=True)
+    yield Case("gpt_oss_alpha", "gpt_oss", "GptOssConfig",
+               {**GPT_OSS, "swiglu_alpha": 1.2, "attention_bias": False, "hidden_size": 48, "intermediate_size": 24,
+                "layer_types": ["full_attention", "sliding_attention"], "num_experts_per_tok": 3},
+               "another sigmoid gain, no attention bias, full layer first", storage="bfloat16")
+    yield Case("gpt_oss_mxfp4", "gpt_oss", "GptOssConfig", {**GPT_OSS, "intermediate_size": 64},
+               "experts as MXFP4 blocks and scales", storage="bfloat16", quantise="mxfp4", capture=True,
+               patch_config=GPT_OSS_RELEASE, drop_config=("swiglu_alpha", "dtype"))
+
+
+YARN = dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=1024,
+            rope_theta=500.0)
+DEEPSEEK = dict(vocab_size=64, hidden_size=32, intermediate_size=40, moe_intermediate_size=12, num_hidden_layers=3,
+                num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8,
+                routed_scaling_factor=2.5, kv_lora_rank=16, q_lora_rank=20, qk_rope_head_dim=8, v_head_dim=10,
+                qk_nope_head_dim=12, n_group=4, topk_group=2, num_experts_per_tok=3, first_k_dense_replace=1,
+                norm_topk_prob=True, max_position_embeddings=4096, rms_norm_eps=1e-3, bos_token_id=0, eos_token_id=1,
+                num_nextn_predict_layers=0, rope_parameters={**YARN, "mscale": 0.8, "mscale_all_dim": 1.2})
+RELEASE = dict(scoring_func="sigmoid", topk_method="noaux_tc", moe_layer_freq=1, ep_size=1)
+
+
+def deepseek_cases():
+    plain = {"rope_type": "default", "rope_theta": 10000.0}
+    yield Case("deepseek_v3", "deepseek_v3", "DeepseekV3Config", DEEPSEEK,
+               "latent attention, groups, yarn with two mscales; the latent norms use eps 1e-6 whatever rms_norm_eps",
+               capture=True)
+    yield Case("deepseek_v3_no_q_lora", "deepseek_v3", "DeepseekV3Config",
+               {**DEEPSEEK, "q_lora_rank": None, "rope_parameters": plain, "num_hidden_layers": 2,
+                "n_shared_experts": 2, "norm_topk_prob": False, "num_nextn_predict_layers": 1},
+               "queries without a latent, plain rope, two shared experts, weights not renormalised, and a prediction "
+               "layer at index num_hidden_layers that the main model must leave out", prediction_layer=True, storage="bfloat16")
+    yield Case("deepseek_v3_half", "deepseek_v3", "DeepseekV3Config",
+               {**DEEPSEEK, "rope_interleave": False, "attention_bias": True, "num_hidden_layers": 2,
+                "rope_parameters": YARN}, "rope in halves, biases, yarn without mscales", storage="bfloat16")
+    yield Case("deepseek_v3_fp8", "deepseek_v3", "DeepseekV3Config",
+               {**DEEPSEEK, "num_hidden_layers": 2, "hidden_size": 136, "intermediate_size": 140, "q_lora_rank": 40,
+                "n_routed_experts": 6, "n_group": 3, "num_experts_per_tok": 2,
+                "moe_intermediate_size": 24, "kv_lora_rank": 32, "qk_nope_head_dim": 24, "qk_rope_head_dim": 16,
+                "v_head_dim": 24}, "FP8 in blocks of 128 x 128 with partial last blocks in both directions",
+               storage="bfloat16", quantise="fp8_block", capture=True, patch_config=RELEASE)
+    yield Case("kimi_k2", "deepseek_v3", "DeepseekV3Config",
+               {**DEEPSEEK, "num_hidden_layers": 2, "n_group": 1, "topk_group": 1, "n_routed_experts": 12,
+                "num_experts_per_tok": 4, "routed_scaling_factor": 2.827,
+                "rope_parameters": {**YARN, "beta_fast": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0}},
+               "Kimi K2: one group, one dense layer, both yarn ramps at one rotation", storage="bfloat16",
+               patch_config={**RELEASE, "model_type": "kimi_k2", "aux_loss_alpha": 0.001, "seq_aux": True},
+               drop_config=("rope_interleave", "output_router_logits"))
+
+
+def cases():
+    for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases):
+        yield from group()
