@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a graph node by node. Each addition is held against the operator's table row (operands, attributes, shapes), so
-// that a mistake is reported where it is made, not when the graph is verified.
+// Builds a graph node by node. Each addition is held against the operator's table row (operands, attributes, shapes),
+// so that a mistake is reported where it is made, not when the graph is verified.
 #pragma once
 
 #include <span>
@@ -24,7 +24,8 @@ class Builder {
   // Declares a state; its value is what the run starts from. Errors: a name declared twice.
   Result<ValueId> add_state(ops::StateDecl decl);
 
-  // Appends a node to the current region; returns its results. Errors: kInvalidArgument from the op's row, with the scope.
+  // Appends a node to the current region; returns its results. Errors: kInvalidArgument from the op's row, with the
+  // scope.
   Result<std::vector<ValueId>> add(ops::OpKind op, std::span<const ValueId> operands, ops::Attributes attributes);
   // The same for ops with one result.
   Result<ValueId> add_one(ops::OpKind op, std::span<const ValueId> operands, ops::Attributes attributes);

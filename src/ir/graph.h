@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The intermediate representation: one model as a graph of operators in static single assignment, with regions for control
-// flow. Plain data; what makes a graph legal stands in ir/verify.h, its text form in ir/text.h. Ids are indices and stay
-// valid while a graph grows; passes that drop things rebuild it with ir/rewrite.h.
+// The intermediate representation: one model as a graph of operators in static single assignment, with regions for
+// control flow. Plain data; what makes a graph legal stands in ir/verify.h, its text form in ir/text.h. Ids are indices
+// and stay valid while a graph grows; passes that drop things rebuild it with ir/rewrite.h.
 #pragma once
 
 #include <cstdint>

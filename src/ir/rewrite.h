@@ -2,11 +2,23 @@
 // What passes use to change a graph: replacing uses, counting them, and dropping what nothing needs.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "ir/graph.h"
 
 namespace firstlight::ir {
+
+// Makes a node that stands in no region yet: the caller places its id. Holds it against the operator's row and infers
+// its results. Errors: kInvalidArgument from the row, with operator and scope.
+Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId> operands, ops::Attributes attributes,
+                           std::vector<Region> regions, const std::string& scope);
+
+// Calls `visit` on every region, inner ones first.
+void for_each_region(Graph& graph, const std::function<void(Region&)>& visit);
 
 // How often each value is used, by nodes, yields and outputs.
 std::vector<int32_t> count_uses(const Graph& graph);
@@ -14,8 +26,8 @@ std::vector<int32_t> count_uses(const Graph& graph);
 // Every use of `from` becomes one of `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 
-// Drops nodes whose results nothing needs, weights and states that no live node reads, and renumbers. An append is alive
-// when something reads its result.
+// Drops nodes whose results nothing needs, weights and states that no live node reads, and renumbers. An append is
+// alive when something reads its result.
 void eliminate_dead_code(Graph& graph);
 
 }  // namespace firstlight::ir

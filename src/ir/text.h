@@ -25,7 +25,8 @@ std::string print(const Graph& graph);
 // Errors: kInvalidData with line and column. The result is verified.
 Result<Graph> parse(std::string_view text);
 
-// A hash of what the graph computes and needs (its text without scopes and value numbers' gaps): equal for equal graphs.
+// A hash of what the graph computes and needs (its text without scopes and value numbers' gaps): equal for equal
+// graphs.
 uint64_t fingerprint(const Graph& graph);
 
 }  // namespace firstlight::ir

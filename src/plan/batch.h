@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run's input: the packed tokens of one or more sequences, and where each sequence's state lies. Built by the engine
-// for each step; kernels read it. Owns nothing.
+// One run's input: the packed tokens of one or more sequences, and where each sequence's state lies. Built by the
+// engine for each step; kernels read it. Owns nothing.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ struct SequenceSpan {
   int64_t first_row = 0;
   int64_t num_tokens = 0;
   int64_t start_position = 0;  // tokens of this sequence that are in its state already
-  int64_t planned_length = 0;  // the most tokens this sequence can reach (prompt + limit): picks its rope table for good
+  int64_t planned_length =
+      0;  // the most tokens this sequence can reach (prompt + limit): picks its rope table for good
 };
 
 struct Batch {
@@ -26,8 +27,8 @@ struct Batch {
   std::span<const SequenceSpan> sequences;
 };
 
-// A component of a paged state as kernels see it. In a page the component occupies [heads][page_rows][width] elements of
-// `dtype`, starting `offset_bytes` into the page.
+// A component of a paged state as kernels see it. In a page the component occupies [heads][page_rows][width] elements
+// of `dtype`, starting `offset_bytes` into the page.
 struct StateComponentView {
   tensor::DType dtype = tensor::DType::kF32;  // f32, f16 or bf16
   int64_t heads = 1;
@@ -35,8 +36,8 @@ struct StateComponentView {
   int64_t offset_bytes = 0;
 };
 
-// The pages of one state for every sequence of the batch, in the batch's order. Row p of a sequence (p = position for an
-// append log) is row p % page_rows of page p / page_rows.
+// The pages of one state for every sequence of the batch, in the batch's order. Row p of a sequence (p = position for
+// an append log) is row p % page_rows of page p / page_rows.
 struct StateView {
   int64_t page_rows = 0;
   std::span<const StateComponentView> components;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How names stand in the text form: bare where every character is harmless, as a JSON-like string elsewhere.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace firstlight::ir {
+
+inline bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == '-' || c == '/';
+}
+
+// "\"…\"", with \" \\ and \xHH for control bytes.
+std::string quoted_string(std::string_view text);
+
+// `text` itself when it is not empty and all its characters are name characters, else quoted_string(text).
+std::string quoted_name(std::string_view text);
+
+}  // namespace firstlight::ir
