@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values. Status says whether something worked; Result<T> carries a value or the Status that explains why there
-// is none. Only what comes from outside (a file, a spec, a request, a device) travels this way; our own bugs are FL_CHECKs
-// (base/check.h), and things that are normal in operation are ordinary return values.
+// Errors as values. Status says whether something worked; Result<T> carries a value or the Status that explains why
+// there is none. Only what comes from outside (a file, a spec, a request, a device) travels this way; our own bugs are
+// FL_CHECKs (base/check.h), and things that are normal in operation are ordinary return values.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ Status internal_error(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}                                                  // NOLINT: implicit
+  Result(T value) : state_(std::move(value)) {}                                                    // NOLINT: implicit
   Result(Status status) : state_(std::move(status)) { FL_CHECK(!std::get<Status>(state_).ok()); }  // NOLINT: implicit
 
   bool ok() const { return std::holds_alternative<T>(state_); }
@@ -116,9 +116,12 @@ class [[nodiscard]] Result {
 // The value of a Result (or nothing, of a Status); on failure returns the Status from the enclosing function.
 //   auto file = FL_TRY(FileMap::open(path));
 //   FL_TRY(check_header(file).with_context(path));
-#define FL_TRY(expression)                                              \
-  __extension__({                                                       \
-    auto fl_try_result = (expression);                                  \
-    if (!fl_try_result.ok()) return std::move(fl_try_result).status();  \
-    std::move(fl_try_result).value();                                   \
+#define FL_TRY(expression) FL_TRY_NAMED(expression, __COUNTER__)
+#define FL_TRY_NAMED(expression, number) FL_TRY_PASTED(expression, number)
+#define FL_TRY_PASTED(expression, number) FL_TRY_UNIQUE(expression, fl_try_result_##number)
+#define FL_TRY_UNIQUE(expression, result)                \
+  __extension__({                                        \
+    auto result = (expression);                          \
+    if (!result.ok()) return std::move(result).status(); \
+    std::move(result).value();                           \
   })
