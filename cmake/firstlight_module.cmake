@@ -16,17 +16,32 @@ function(firstlight_floor_deps NAME OUT)
   message(FATAL_ERROR "module '${NAME}' has no line in src/floors.toml")
 endfunction()
 
+# One GoogleTest program and its ctest entry; LABEL is fast or slow. ctest starts fast ones first (COST). Every program
+# leaves its results under test-results/, where the fixture "whole_run" looks for needless skips when all have ended.
 function(firstlight_test FILE LABEL)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "LINK;DEFINITIONS" ${ARGN})
   get_filename_component(stem ${FILE} NAME_WE)
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set(name ${room}_${stem})
+  if(ARG_NAME)
+    set(name ${ARG_NAME})
+  endif()
   add_executable(${name} ${FILE})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE FL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_definitions(${name} PRIVATE FL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ${ARG_DEFINITIONS})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS ${LABEL} TIMEOUT 1200)
+  firstlight_test_properties(${name} ${LABEL})
   add_dependencies(firstlight_tests ${name})
+endfunction()
+
+# For a test that is not a program of its own as well.
+function(firstlight_test_properties NAME LABEL)
+  set(cost 1)
+  if(LABEL STREQUAL fast)
+    set(cost 1000)
+  endif()
+  set_tests_properties(${NAME} PROPERTIES LABELS ${LABEL} COST ${cost} TIMEOUT 1200 FIXTURES_REQUIRED whole_run
+                       ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${NAME}.xml")
 endfunction()
 
 function(firstlight_module)

@@ -14,8 +14,8 @@
 namespace firstlight {
 namespace {
 
-constexpr int64_t kBarInterval_ns = 100'000'000;
-constexpr int64_t kLineInterval_ns = 10'000'000'000;
+constexpr int64_t kBarIntervalNs = 100'000'000;
+constexpr int64_t kLineIntervalNs = 10'000'000'000;
 constexpr int kBarCells = 24;
 
 void write_stderr(std::string_view text) {
@@ -51,7 +51,7 @@ std::string format_bytes(double bytes) {
 
 std::string format_seconds(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "?";
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const int64_t whole = std::llround(seconds);
   const int hours = static_cast<int>(whole / 3600);
   const int minutes = static_cast<int>(whole / 60 % 60);
   const int rest = static_cast<int>(whole % 60);
@@ -67,7 +67,7 @@ Progress::Progress(std::string label, int64_t total, ProgressOptions options)
   if (!options_.write) options_.write = write_stderr;
   if (!options_.clock_ns) options_.clock_ns = now_ns;
   start_ns_ = options_.clock_ns();
-  const int64_t wait = options_.mode == ProgressMode::kBar ? kBarInterval_ns : kLineInterval_ns;
+  const int64_t wait = options_.mode == ProgressMode::kBar ? kBarIntervalNs : kLineIntervalNs;
   next_draw_ns_.store(start_ns_ + wait, std::memory_order_relaxed);
 }
 
@@ -118,11 +118,11 @@ void Progress::draw(int64_t now, bool last) {
   std::string line = text(now);
   drawn_ = true;
   if (options_.mode == ProgressMode::kLines) {
-    next_draw_ns_.store(now + kLineInterval_ns, std::memory_order_relaxed);
+    next_draw_ns_.store(now + kLineIntervalNs, std::memory_order_relaxed);
     options_.write(line + "\n");
     return;
   }
-  next_draw_ns_.store(now + kBarInterval_ns, std::memory_order_relaxed);
+  next_draw_ns_.store(now + kBarIntervalNs, std::memory_order_relaxed);
   const size_t width = line.size();
   if (width < last_width_) line.append(last_width_ - width, ' ');  // wipe the tail of a longer line
   last_width_ = width;

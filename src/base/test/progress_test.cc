@@ -9,7 +9,7 @@
 namespace firstlight {
 namespace {
 
-constexpr int64_t kSecond_ns = 1'000'000'000;
+constexpr int64_t kSecondNs = 1'000'000'000;
 
 struct Screen {
   int64_t now = 0;
@@ -26,14 +26,14 @@ struct Screen {
 TEST(Progress, BarShowsShareRateAndTimeLeft) {
   Screen screen;
   Progress progress("load", 4 << 20, screen.options(ProgressMode::kBar, ProgressUnit::kBytes));
-  screen.now = 2 * kSecond_ns;
+  screen.now = 2 * kSecondNs;
   progress.advance(1 << 20);
   ASSERT_EQ(screen.writes.size(), 1u);
   EXPECT_EQ(screen.writes[0], "\rload [######..................]  25% 1.0 MiB of 4.0 MiB, 512.0 KiB/s, 0:06 left");
-  screen.now += kSecond_ns / 100;
+  screen.now += kSecondNs / 100;
   progress.advance(1);
   EXPECT_EQ(screen.writes.size(), 1u) << "redrawn at most ten times a second";
-  screen.now = 8 * kSecond_ns;
+  screen.now = 8 * kSecondNs;
   progress.advance((3 << 20) - 1);
   progress.finish();
   progress.finish();
@@ -46,10 +46,10 @@ TEST(Progress, BarShowsShareRateAndTimeLeft) {
 TEST(Progress, PlainLinesElsewhere) {
   Screen screen;
   Progress progress("decode", 100, screen.options(ProgressMode::kLines));
-  screen.now = kSecond_ns;
+  screen.now = kSecondNs;
   progress.advance(10);
   EXPECT_TRUE(screen.writes.empty());
-  screen.now = 10 * kSecond_ns;
+  screen.now = 10 * kSecondNs;
   progress.advance(10);
   ASSERT_EQ(screen.writes.size(), 1u);
   EXPECT_EQ(screen.writes[0], "decode  20% 20 of 100 it, 2 it/s, 0:40 left\n");
@@ -60,7 +60,7 @@ TEST(Progress, ShortWorkAndSilenceWriteNothing) {
   { Progress progress("short", 10, screen.options(ProgressMode::kBar)); }
   {
     Progress progress("silent", 10, screen.options(ProgressMode::kSilent));
-    screen.now = 100 * kSecond_ns;
+    screen.now = 100 * kSecondNs;
     progress.advance(10);
   }
   EXPECT_TRUE(screen.writes.empty());
@@ -69,7 +69,7 @@ TEST(Progress, ShortWorkAndSilenceWriteNothing) {
 TEST(Progress, UnknownEndHasNoShare) {
   Screen screen;
   Progress progress("read", 0, screen.options(ProgressMode::kLines));
-  screen.now = 20 * kSecond_ns;
+  screen.now = 20 * kSecondNs;
   progress.advance(50000);
   ASSERT_EQ(screen.writes.size(), 1u);
   EXPECT_EQ(screen.writes[0], "read 50.0k it, 2500 it/s, 0:20\n");
@@ -78,7 +78,7 @@ TEST(Progress, UnknownEndHasNoShare) {
 TEST(Progress, CountsFromManyThreads) {
   Screen screen;
   Progress progress("threads", 40000, screen.options(ProgressMode::kBar));
-  screen.now = kSecond_ns;
+  screen.now = kSecondNs;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&progress] {

@@ -1,0 +1,61 @@
+# The commands of every day. What they do in detail is in CONTRIBUTING.md; CMake does the building.
+JOBS ?= $(shell nproc)
+NICE ?=
+CTEST_ARGS ?=
+
+.PHONY: build demo test bench-peers lint asan tsan fuzz fuzz-nightly golden deps clean
+
+# The program alone, at build/firstlight.
+build: deps build/build.ninja
+	$(NICE) cmake --build build --target firstlight -j $(JOBS)
+
+deps:
+	@tools/install_deps.sh core
+
+build/build.ninja: CMakePresets.json
+	cmake --preset release
+
+# A released model from its package to a checked answer (docs/add_a_model.md explains the report).
+demo: build
+	tools/demo.sh build
+
+# Everything, fast tests first. The last lines are those of ctest.
+test: deps build/build.ninja
+	$(NICE) cmake --build build -j $(JOBS)
+	cd build && $(NICE) ctest -j $(JOBS) --output-on-failure $(CTEST_ARGS)
+
+# We and our peers in one run: build/bench-peers.json.
+bench-peers: build
+	python3 tools/bench_peers.py
+
+# Formatting, static analysis of what changed (LINT=all: of everything), and the checks of the tree.
+lint:
+	@tools/install_deps.sh dev
+	tools/lint.sh $(LINT)
+
+# Readers, engine and runtime under the sanitizers (SAN_TESTS: a ctest -R pattern).
+asan:
+	cmake --preset asan
+	$(NICE) cmake --build build-asan -j $(JOBS)
+	cd build-asan && ctest -j $(JOBS) -L fast --output-on-failure $(if $(SAN_TESTS),-R '$(SAN_TESTS)')
+
+tsan:
+	cmake --preset tsan
+	$(NICE) cmake --build build-tsan -j $(JOBS)
+	cd build-tsan && ctest -j $(JOBS) -L fast --output-on-failure -R '$(or $(SAN_TESTS),^(base|kernels|runtime|engine|server)_)'
+
+# libFuzzer: half a minute per reader, or half an hour in the night. `make test` replays a small budget anyway.
+fuzz:
+	@tools/install_deps.sh dev
+	tools/fuzz.sh 30
+
+fuzz-nightly:
+	@tools/install_deps.sh dev
+	tools/fuzz.sh 1800
+
+# Goldens come from independent references in a Python environment of their own; their scripts say how.
+golden:
+	@sed -n '/^## Goldens/,/^## /p' CONTRIBUTING.md | sed '$$d'
+
+clean:
+	rm -rf build build-debug build-asan build-tsan build-fuzz
