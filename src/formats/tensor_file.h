@@ -97,7 +97,6 @@ class Checkpoint {
  private:
   friend class CheckpointOpener;
   Checkpoint();
-  Status add_file(FileMap map, std::vector<TensorRecord> records, uint64_t* num_bytes_present);
 
   CheckpointFormat format_ = CheckpointFormat::kSafetensors;
   std::vector<std::string> files_;
