@@ -23,7 +23,7 @@ def llama_cases():
     yield case("llama", "Llama 2: grouped heads, plain rope", {"rope_type": "default", **theta}, capture=True)
     yield case("llama_llama3", "Llama 3.1 rope: one frequency kept, one blended, the rest divided",
                dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                    original_max_position_embeddings=64, rope_theta=50000.0), capture=True)
+                    original_max_position_embeddings=64, rope_theta=500.0), capture=True)
     yield case("llama_linear", "linear rope scaling", dict(rope_type="linear", factor=4.0, **theta))
     yield case("llama_dynamic", "dynamic rope scaling inside max_position_embeddings: the plain table",
                dict(rope_type="dynamic", factor=4.0, **theta))
@@ -74,7 +74,7 @@ def qwen_cases():
                "biases, windowed from max_window_layers on")
     yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=1024, rope_theta=500.0)
     yield Case("qwen3_yarn", "qwen3", "Qwen3Config", {**TINY, **head, "rope_parameters": yarn,
-                                                      "max_position_embeddings": 4096}, "yarn as its users switch it on")
+                                                      "max_position_embeddings": 4096}, "yarn as users switch it on")
 
 
 GEMMA = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=7, num_attention_heads=4,

@@ -46,7 +46,7 @@ def gpt_oss_cases():
 
 
 YARN = dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=1024,
-            rope_theta=500.0)
+            rope_theta=2000.0)
 DEEPSEEK = dict(vocab_size=64, hidden_size=32, intermediate_size=40, moe_intermediate_size=12, num_hidden_layers=3,
                 num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8,
                 routed_scaling_factor=2.5, kv_lora_rank=16, q_lora_rank=20, qk_rope_head_dim=8, v_head_dim=10,
@@ -65,7 +65,8 @@ def deepseek_cases():
                {**DEEPSEEK, "q_lora_rank": None, "rope_parameters": plain, "num_hidden_layers": 2,
                 "n_shared_experts": 2, "norm_topk_prob": False, "num_nextn_predict_layers": 1},
                "queries without a latent, plain rope, two shared experts, weights not renormalised, and a prediction "
-               "layer at index num_hidden_layers that the main model must leave out", prediction_layer=True, storage="bfloat16")
+               "layer at index num_hidden_layers that the main model must leave out", prediction_layer=True,
+               storage="bfloat16")
     yield Case("deepseek_v3_half", "deepseek_v3", "DeepseekV3Config",
                {**DEEPSEEK, "rope_interleave": False, "attention_bias": True, "num_hidden_layers": 2,
                 "rope_parameters": YARN}, "rope in halves, biases, yarn without mscales", storage="bfloat16")
