@@ -7,9 +7,9 @@
 
 Every key of every committed config, in both spellings, is changed in turn, the model is rebuilt with the same weights
 and its logits are compared with the golden: `changes` (largest relative error), `shapes` (tensors or tables no longer
-fit) or `refused` (the library does not accept the value), else the key has no part in the computation. A key with no part must be waived by
-the spec, every other one must be bound. The tool also shows that the goldens can see each key: an error below the bound
-of a test would hide a fault.
+fit) or `refused` (the library does not accept the value), else the key has no part in the computation. Such a key must
+be waived by the spec, every other one must be bound. The tool also shows that the goldens can see each key: an error
+below the bound of a test would hide a fault.
 """
 
 import copy
