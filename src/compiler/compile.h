@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a verified graph to an executable plan: named passes in one list (pipeline.cc), each timed, each followed by the
+// verifier, the optional ones with a switch; then lowering (lower.h). Links no device: it compiles for hardware that
+// may be absent, known through catalog and target alone.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "catalog/kernel_row.h"
+#include "ir/graph.h"
+#include "plan/plan.h"
+#include "target/target.h"
+
+namespace firstlight::compiler {
+
+struct BucketSize {
+  int64_t max_tokens = 1;
+  int64_t max_outputs = 1;
+};
+
+struct CompileOptions {
+  catalog::Backend backend = catalog::Backend::kReference;
+  target::Features features;
+  // How matrix products compute; nullopt: by each weight's stored type (quantised: int8, 16-bit floats: bf16, else
+  // f32).
+  std::optional<catalog::ComputeMode> compute;
+  tensor::DType state_dtype = tensor::DType::kF32;  // of append logs
+  std::vector<BucketSize> buckets = {{1, 1}};
+  std::set<std::string, std::less<>> disabled_passes;
+};
+
+struct PassRecord {
+  std::string name;
+  bool ran = false;
+  double seconds = 0;
+  size_t nodes_after = 0;
+};
+
+// Runs the passes in order, up to and including `stop_after` (empty: all). The reference backend skips every optional
+// one. Errors: kInvalidArgument for a pass name nobody knows, kInternal when a pass breaks the graph (with its name).
+Status run_passes(ir::Graph& graph, const CompileOptions& options, std::string_view stop_after,
+                  std::vector<PassRecord>* records);
+
+// The names of all passes, in order, and whether each is optional.
+struct PassInfo {
+  std::string_view name;
+  std::string_view purpose;
+  bool optional;
+};
+std::vector<PassInfo> all_passes();
+
+// All passes, then lowering. Errors: kUnsupported when the backend has no kernel for a node (with operator, types,
+// scope).
+Result<plan::Plan> compile(ir::Graph graph, const CompileOptions& options, std::vector<PassRecord>* records = nullptr);
+
+}  // namespace firstlight::compiler

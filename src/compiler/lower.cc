@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/lower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "compiler/compute_modes.h"
+#include "compiler/fused_linear.h"
+#include "compiler/weight_values.h"
+#include "ir/rewrite.h"
+
+namespace firstlight::compiler {
+namespace {
+
+using plan::Buffer;
+using plan::BufferId;
+
+plan::StepClass class_of(ops::OpKind op) {
+  switch (op) {
+    case ops::OpKind::kGatherRows:
+    case ops::OpKind::kGatherLast:
+    case ops::OpKind::kReshape:
+    case ops::OpKind::kTranspose:
+    case ops::OpKind::kSlice:
+    case ops::OpKind::kConcat:
+    case ops::OpKind::kStack:
+    case ops::OpKind::kAppend:
+      return plan::StepClass::kMemory;
+    default:
+      return plan::StepClass::kCompute;
+  }
+}
+
+// The stored type of the weight a matrix product reads; f32 for everything else.
+tensor::DType weight_dtype(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear) {
+    return graph.value(node.operands[1]).type.dtype;
+  }
+  if (node.op == ops::OpKind::kFusedLinear) return graph.value(take_apart(node).weights[0]).type.dtype;
+  return tensor::DType::kF32;
+}
+
+class Lowering {
+ public:
+  Lowering(const ir::Graph& graph, const CompileOptions& options)
+      : graph_(graph),
+        options_(options),
+        weight_only_(weight_only_values(graph)),
+        buffer_of_(graph.values.size(), -1) {}
+
+  Result<plan::Plan> run() {
+    plan_.name = graph_.name;
+    plan_.backend = catalog::backend_name(options_.backend);
+    plan_.compute_mode = options_.compute ? std::string(compute_mode_name(*options_.compute)) : "auto";
+    plan_.metadata = graph_.metadata;
+    plan_.states = graph_.states;
+    for (auto& state : plan_.states) {
+      const bool log = state.kind == ops::StateKind::kAppendLog || state.kind == ops::StateKind::kWindowLog;
+      for (auto& part : state.components) part.dtype = log ? options_.state_dtype : part.dtype;
+    }
+    for (const ir::ValueId id : graph_.body.parameters) {
+      const ir::Value& value = graph_.value(id);
+      bind(id, add_buffer({.kind = Buffer::Kind::kInput, .type = value.type, .name = value.name}));
+    }
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const ir::Value& value = graph_.values[i];
+      if (value.kind != ir::Value::Kind::kWeight) continue;
+      bind(static_cast<ir::ValueId>(i),
+           add_buffer(
+               {.kind = Buffer::Kind::kFile, .type = value.type, .name = graph_.weight_sources.at(value.name).tensor}));
+    }
+    find_resident_values();
+    FL_TRY(lower_region(graph_.body, plan_.body));
+    for (size_t i = 0; i < graph_.output_names.size(); ++i) {
+      plan_.outputs.push_back({graph_.output_names[i], buffer(graph_.body.yields[i])});
+    }
+    for (const BucketSize& size : options_.buckets) {
+      plan::Bucket bucket{.max_tokens = size.max_tokens, .max_outputs = size.max_outputs, .offsets = {}};
+      assign_arena(plan_, options_.backend != catalog::Backend::kReference, bucket);
+      plan_.buckets.push_back(std::move(bucket));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  BufferId add_buffer(Buffer buffer) {
+    plan_.buffers.push_back(std::move(buffer));
+    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+  }
+  void bind(ir::ValueId id, BufferId buffer) { buffer_of_[static_cast<size_t>(id)] = buffer; }
+  BufferId buffer(ir::ValueId id) const { return buffer_of_[static_cast<size_t>(id)]; }
+
+  // Weight-only values that something outside the load steps reads.
+  void find_resident_values() {
+    resident_.assign(graph_.values.size(), false);
+    for (const ir::Node& node : graph_.nodes) {
+      const bool load = !node.results.empty() && weight_only_[static_cast<size_t>(node.results[0])];
+      for (const ir::ValueId id : node.operands) {
+        if (!load && weight_only_[static_cast<size_t>(id)]) resident_[static_cast<size_t>(id)] = true;
+      }
+      for (const ir::Region& region : node.regions) {
+        for (const ir::ValueId id : region.yields) resident_[static_cast<size_t>(id)] = true;
+      }
+    }
+    for (const ir::ValueId id : graph_.body.yields) resident_[static_cast<size_t>(id)] = true;
+  }
+
+  BufferId new_result(ir::ValueId id, bool load) {
+    const ir::Value& value = graph_.value(id);
+    if (value.type.is_state()) return -1;
+    const auto kind = !load                                ? Buffer::Kind::kArena
+                      : resident_[static_cast<size_t>(id)] ? Buffer::Kind::kResident
+                                                           : Buffer::Kind::kTemporary;
+    const BufferId made = add_buffer({.kind = kind, .type = value.type, .name = ""});
+    bind(id, made);
+    return made;
+  }
+
+  Status lower_region(const ir::Region& region, plan::Block& block) {
+    for (const ir::NodeId id : region.nodes) {
+      const ir::Node& node = graph_.node(id);
+      const std::string where = node.scope + " " + std::string(ops::op_name(node.op));
+      switch (node.op) {
+        case ops::OpKind::kPerExpert:
+          FL_TRY(lower_per_expert(node, block));
+          break;
+        case ops::OpKind::kIf:
+          FL_TRY(lower_if(node, block));
+          break;
+        case ops::OpKind::kRepeat:
+          FL_TRY(lower_repeat(node, block));
+          break;
+        default:
+          FL_TRY(lower_kernel(node, block).with_context(where));
+          break;
+      }
+    }
+    return ok_status();
+  }
+
+  Status lower_kernel(const ir::Node& node, plan::Block& block) {
+    const bool load = weight_only_[static_cast<size_t>(node.results[0])];
+    if (node.op == ops::OpKind::kReshape && options_.backend != catalog::Backend::kReference) {
+      bind(node.results[0], add_buffer({.kind = Buffer::Kind::kAlias,
+                                        .type = graph_.value(node.results[0]).type,
+                                        .name = "",
+                                        .alias_of = buffer(node.operands[0])}));
+      keep_alias_source(node.operands[0], node.results[0]);
+      return ok_status();
+    }
+    std::vector<tensor::Type> operands, results;
+    for (const ir::ValueId id : node.operands) operands.push_back(graph_.value(id).type);
+    for (const ir::ValueId id : node.results) results.push_back(graph_.value(id).type);
+    const std::string wish = node.attributes.has("compute") ? node.attributes.get_string("compute") : "auto";
+    ops::Attributes attributes = node.attributes;
+    const auto mode = compute_mode_for(options_, wish, weight_dtype(graph_, node));
+    const catalog::KernelRow* row = catalog::select_kernel(
+        options_.backend, options_.features,
+        {.op = node.op, .operands = operands, .results = results, .attributes = attributes, .mode = mode});
+    if (row == nullptr) {
+      std::string types;
+      for (const auto& type : operands) types += (types.empty() ? "" : ", ") + type.to_string();
+      return unsupported("backend " + plan_.backend + " has no kernel for (" + types + ") " +
+                         ops::attributes_to_string(node.attributes) + " computing in " +
+                         std::string(compute_mode_name(mode)));
+    }
+    plan::KernelStep step{.symbol = std::string(row->symbol),
+                          .op = node.op,
+                          .inputs = {},
+                          .outputs = {},
+                          .attributes = std::move(attributes)};
+    if (step.attributes.has("compute")) step.attributes.set("compute", std::string(compute_mode_name(mode)));
+    for (const ir::ValueId id : node.operands) {
+      step.inputs.push_back(buffer(id));
+      if (graph_.value(id).type.is_state()) step.state = graph_.value(id).state;
+    }
+    for (const ir::ValueId id : node.results) {
+      const BufferId made = new_result(id, load);
+      if (made >= 0) step.outputs.push_back(made);
+    }
+    auto& steps = load ? plan_.load_steps : block.steps;
+    steps.push_back({.body = std::move(step),
+                     .step_class = load ? plan::StepClass::kIo : class_of(node.op),
+                     .label = node.scope + " " + std::string(ops::op_name(node.op))});
+    return ok_status();
+  }
+
+  // An alias that outlives loading keeps the buffer below it.
+  void keep_alias_source(ir::ValueId source, ir::ValueId alias) {
+    if (!resident_[static_cast<size_t>(alias)]) return;
+    BufferId below = buffer(source);
+    while (plan_.buffer(below).kind == Buffer::Kind::kAlias) below = plan_.buffer(below).alias_of;
+    if (plan_.buffer(below).kind == Buffer::Kind::kTemporary) plan_.buffer(below).kind = Buffer::Kind::kResident;
+  }
+
+  Status lower_per_expert(const ir::Node& node, plan::Block& block) {
+    const ir::Region& region = node.regions[0];
+    plan::PerExpertStep step;
+    step.num_experts = node.attributes.get_int("num_experts");
+    step.weight_on_input = node.attributes.get_string("weight_on") == "input";
+    step.x = buffer(node.operands[0]);
+    step.indices = buffer(node.operands[1]);
+    step.weights = buffer(node.operands[2]);
+    step.rows = add_buffer({.kind = Buffer::Kind::kArena, .type = graph_.value(region.parameters[0]).type, .name = ""});
+    bind(region.parameters[0], step.rows);
+    for (size_t i = 1; i < region.parameters.size(); ++i) {
+      step.slices.push_back(add_buffer({.kind = Buffer::Kind::kSlice,
+                                        .type = graph_.value(region.parameters[i]).type,
+                                        .name = "",
+                                        .alias_of = buffer(node.operands[i + 2])}));
+      bind(region.parameters[i], step.slices.back());
+    }
+    step.body = std::make_unique<plan::Block>();
+    FL_TRY(lower_region(region, *step.body));
+    step.result = buffer(region.yields[0]);
+    step.output = new_result(node.results[0], false);
+    block.steps.push_back(
+        {.body = std::move(step), .step_class = plan::StepClass::kCompute, .label = node.scope + " per_expert"});
+    return ok_status();
+  }
+
+  Status lower_if(const ir::Node& node, plan::Block& block) {
+    plan::IfStep step;
+    step.condition = buffer(node.operands[0]);
+    step.then_block = std::make_unique<plan::Block>();
+    step.else_block = std::make_unique<plan::Block>();
+    for (size_t branch = 0; branch < 2; ++branch) {
+      const ir::Region& region = node.regions[branch];
+      for (size_t i = 0; i < region.parameters.size(); ++i) bind(region.parameters[i], buffer(node.operands[i + 1]));
+      FL_TRY(lower_region(region, branch == 0 ? *step.then_block : *step.else_block));
+      auto& results = branch == 0 ? step.then_results : step.else_results;
+      for (const ir::ValueId id : region.yields) results.push_back(buffer(id));
+    }
+    for (const ir::ValueId id : node.results) step.outputs.push_back(new_result(id, false));
+    block.steps.push_back(
+        {.body = std::move(step), .step_class = plan::StepClass::kCompute, .label = node.scope + " if"});
+    return ok_status();
+  }
+
+  // The count is known: the body is written out, each round on the results of the one before.
+  Status lower_repeat(const ir::Node& node, plan::Block& block) {
+    const ir::Region& region = node.regions[0];
+    std::vector<BufferId> carried;
+    for (size_t i = 0; i < region.parameters.size(); ++i) carried.push_back(buffer(node.operands[i]));
+    for (int64_t round = 0; round < node.attributes.get_int("count"); ++round) {
+      for (size_t i = 0; i < region.parameters.size(); ++i) bind(region.parameters[i], carried[i]);
+      FL_TRY(lower_region(region, block));
+      std::vector<BufferId> next = carried;
+      for (size_t i = 0; i < region.yields.size(); ++i) next[i] = buffer(region.yields[i]);
+      carried = std::move(next);
+    }
+    for (size_t i = 0; i < node.results.size(); ++i) bind(node.results[i], carried[i]);
+    return ok_status();
+  }
+
+  const ir::Graph& graph_;
+  const CompileOptions& options_;
+  std::vector<bool> weight_only_;
+  std::vector<bool> resident_;
+  std::vector<BufferId> buffer_of_;
+  plan::Plan plan_;
+};
+
+}  // namespace
+
+Result<plan::Plan> lower(const ir::Graph& graph, const CompileOptions& options) {
+  return Lowering(graph, options).run();
+}
+
+}  // namespace firstlight::compiler

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes, one file each, in the order in which pipeline.cc runs them.
+#pragma once
+
+#include "compiler/compile.h"
+
+namespace firstlight::compiler {
+
+// Takes only the wanted rows of every per-token output: logits[T, V] becomes logits[O, V]. Part of what a run means.
+Status select_output_rows(ir::Graph& graph, const CompileOptions& options);
+
+// Puts everything that depends on weights alone in front, in order.
+Status hoist_weight_nodes(ir::Graph& graph, const CompileOptions& options);
+
+// Moves the row selection up through operators that work row by row, so that the last layers' work and the vocabulary
+// projection happen for the wanted rows only.
+Status narrow_to_outputs(ir::Graph& graph, const CompileOptions& options);
+
+// Inlines element-wise formulas into their only user.
+Status fuse_maps(ir::Graph& graph, const CompileOptions& options);
+
+// Writes every plain matrix product in the form that fusion works on.
+Status widen_linears(ir::Graph& graph, const CompileOptions& options);
+
+// Gives matrix products the element-wise formula that follows them as their epilogue (gated units, residual adds).
+Status fuse_epilogues(ir::Graph& graph, const CompileOptions& options);
+
+// One step for several matrix products of the same input (query, key and value).
+Status merge_sibling_linears(ir::Graph& graph, const CompileOptions& options);
+
+// Lets matrix products normalise their own input.
+Status fuse_norms(ir::Graph& graph, const CompileOptions& options);
+
+// Repacks weights at load for the kernels that want them so.
+Status pack_weights(ir::Graph& graph, const CompileOptions& options);
+
+}  // namespace firstlight::compiler
