@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 NICE ?=
 CTEST_ARGS ?=
 
-.PHONY: build demo test bench-peers lint asan tsan fuzz fuzz-nightly golden deps clean
+.PHONY: build demo test bench-peers lint format asan tsan fuzz fuzz-nightly golden deps clean
 
 # The program alone, at build/firstlight.
 build: deps build/build.ninja
@@ -32,6 +32,9 @@ bench-peers: build
 lint:
 	@tools/install_deps.sh dev
 	tools/lint.sh $(LINT)
+
+format:
+	git ls-files -- src tests | grep -E '\.(h|cc)$$' | grep -v '^tests/tools/fixtures/' | xargs clang-format -i
 
 # Readers, engine and runtime under the sanitizers (SAN_TESTS: a ctest -R pattern).
 asan:
