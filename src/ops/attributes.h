@@ -14,8 +14,8 @@
 
 namespace firstlight::ops {
 
-using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Expression,
-                               std::vector<Expression>>;
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               Expression, std::vector<Expression>>;
 
 enum class AttributeType : uint8_t { kBool, kInt, kFloat, kString, kInts, kFloats, kExpression, kExpressions };
 
@@ -46,7 +46,15 @@ class Attributes {
   std::map<std::string, Attribute, std::less<>> values_;
 };
 
-// "{eps = 1e-05, style = \"half\", perm = [0, 2, 1], expr = mul(x0, x1)}"; "" when empty.
+// "{eps = 1e-05, style = \"half\", perm = [0, 2, 1], expr = mul(x0, x1)}"; "" when empty. The text states each value's
+// type: doubles carry '.', 'e', inf or nan; empty lists are "[]" (ints), "floats[]", "expressions[]"; an expression
+// that is one constant stands in parentheses, "(1.0)"; the empty expression is "()".
+std::string attribute_to_string(const Attribute& value);
 std::string attributes_to_string(const Attributes& attributes);
+
+// Reads that text back. Errors: kInvalidData with the offset and what was wanted there. The second form reads from the
+// front of `text` ("" where no '{' stands there) and moves it past what was read.
+Result<Attributes> parse_attributes(std::string_view text);
+Result<Attributes> parse_attributes_prefix(std::string_view& text);
 
 }  // namespace firstlight::ops

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise formulas as data: what `map` computes, what a spec's traced functions become, what fused kernels apply as
-// their epilogue. A formula is a list of terms in evaluation order (an operand always stands before its user); the last
-// term is the value. Text form, printed and parsed back: "mul(x0, sigmoid(x0))", constants in shortest exact decimal.
+// Element-wise formulas as data: what `map` computes, what a spec's traced functions become, what fused kernels apply
+// as their epilogue. A formula is a list of terms in evaluation order (an operand always stands before its user); the
+// last term is the value. Text form, printed and parsed back: "mul(x0, sigmoid(x0))", constants in shortest exact
+// decimal.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,8 +55,18 @@ struct ExprTerm {
   int32_t args[3] = {-1, -1, -1};  // indices of earlier terms
   int32_t input = -1;              // kInput
   double constant = 0;             // kConstant
-  friend bool operator==(const ExprTerm&, const ExprTerm&) = default;
+  // Constants are compared bit by bit: NaN equals itself, 0 and -0 differ.
+  friend bool operator==(const ExprTerm& a, const ExprTerm& b) {
+    return a.op == b.op && a.args[0] == b.args[0] && a.args[1] == b.args[1] && a.args[2] == b.args[2] &&
+           a.input == b.input && std::bit_cast<uint64_t>(a.constant) == std::bit_cast<uint64_t>(b.constant);
+  }
 };
+
+// Shortest decimal that reads back as the same float64, always with '.', 'e', "inf" or "nan" in it.
+std::string exact_decimal(double value);
+
+// The value of one term's operation in float64.
+double evaluate_op(ExprOp op, double a, double b = 0, double c = 0);
 
 class Expression {
  public:
@@ -72,11 +84,14 @@ class Expression {
 
   bool empty() const { return terms_.empty(); }
   std::span<const ExprTerm> terms() const { return terms_; }
-  int num_inputs() const;  // highest input index + 1
+  int num_inputs() const;      // highest input index + 1
+  bool within_limits() const;  // at most 4096 terms: what parse accepts
 
   std::string to_string() const;
   // Errors: kInvalidData with the place; at most 4096 terms, nesting at most 256.
   static Result<Expression> parse(std::string_view text);
+  // The same from the front of `text`, which is moved past what was read.
+  static Result<Expression> parse_prefix(std::string_view& text);
 
   // The value in float64 for one element: the judge of every faster form.
   double evaluate(std::span<const double> inputs) const;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,5 +58,8 @@ struct StateDecl {
 std::string_view state_kind_name(StateKind kind);
 std::string_view rewind_name(Rewind rewind);
 std::string_view state_owner_name(StateOwner owner);
+std::optional<StateKind> state_kind_from_name(std::string_view name);
+std::optional<Rewind> rewind_from_name(std::string_view name);
+std::optional<StateOwner> state_owner_from_name(std::string_view name);
 
 }  // namespace firstlight::ops
