@@ -34,6 +34,8 @@ OpDef batched_linear_def() {
   def.kind = OpKind::kBatchedLinear;
   def.name = "batched_linear";
   def.operands = {{"x"}, {"w"}};
+  def.attributes = {{"compute", AttributeType::kString, false, std::string("auto"),
+                     "\"auto\", or the mode: \"f32\" raises it for good"}};
   def.meaning = "y[t, h, b] = sum over a of x[t, h, a] * w[h, b, a]; w of any type, decoded.";
   def.rounding = "as linear";
   def.elementwise_rows = true;

@@ -112,12 +112,14 @@ DecomposeResult decompose(DecomposeBuilder& builder, std::span<const DecomposeBu
     if (places.norm_weight >= 0) inputs.push_back(operands[static_cast<size_t>(places.norm_weight)]);
     rows = builder.emit(OpKind::kRmsNorm, inputs, std::move(norm));
   }
+  Attributes linear;
+  linear.set("compute", attributes.get_string("compute"));
   std::vector<Value> products;
   for (int i = 0; i < places.num_weights; ++i) {
     std::vector<Value> inputs = {rows, operands[static_cast<size_t>(places.first_weight + i)]};
     const int bias = places.biases[static_cast<size_t>(i)];
     if (bias >= 0) inputs.push_back(operands[static_cast<size_t>(bias)]);
-    products.push_back(builder.emit(OpKind::kLinear, inputs, {}));
+    products.push_back(builder.emit(OpKind::kLinear, inputs, linear));
   }
   const std::vector<Expression>& epilogue = attributes.get_expressions("epilogue");
   if (epilogue.empty()) return products;
@@ -175,6 +177,8 @@ OpDef fused_linear_def() {
       {"num_extras", AttributeType::kInt, false, int64_t{0}, "further inputs of the epilogue"},
       {"epilogue", AttributeType::kExpressions, false, std::vector<Expression>{},
        "one formula per result in x0.. = products, then extras; empty: the products themselves"},
+      {"compute", AttributeType::kString, false, std::string("auto"),
+       "\"auto\", or the mode: \"f32\" raises it for good"},
   };
   def.meaning =
       "h = norm is \"rms\" ? rms_norm(x, norm_weight) : x; a_i = linear(h, w_i, bias_i). Results: a_0 .. a_{n-1}, or "

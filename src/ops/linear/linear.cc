@@ -48,6 +48,8 @@ OpDef linear_def() {
   def.kind = OpKind::kLinear;
   def.name = "linear";
   def.operands = {{"x"}, {"w"}, {"bias", OperandDef::Arity::kOptional}};
+  def.attributes = {{"compute", AttributeType::kString, false, std::string("auto"),
+                     "\"auto\", or the mode: \"f32\" raises it for good"}};
   def.meaning = "y[.., r] = sum over k of x[.., k] * w[r, k] (+ bias[r]); w of any type, decoded.";
   def.rounding =
       "by compute mode (docs/numerics.md): f32 products and sums; bf16 operands rounded once, f32 sums; int8 "
