@@ -17,17 +17,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/step_class.h"
 
 namespace firstlight {
-
-enum class StepClass : uint8_t {
-  kCompute,        // arithmetic on data that is where it is needed
-  kMemory,         // moving, converting or clearing data within the machine
-  kCommunication,  // between ranks
-  kIo,             // files and network
-};
-inline constexpr int kNumStepClasses = 4;
-std::string_view step_class_name(StepClass step_class);  // "compute", "memory", "communication", "io"
 
 // Monotonic time in nanoseconds; only differences mean something.
 int64_t now_ns();
