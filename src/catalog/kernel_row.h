@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that exist, as data. A row says which operator a kernel computes, on what backend, which operand types it
-// takes and what the hardware must have; bodies live in `kernels` under the same symbol. The compiler sees every row (it
-// may compile for hardware that is absent); a build links the bodies of its own backends.
+// takes and what the hardware must have; bodies live in `kernels` under the same symbol. The compiler sees every row
+// (it may compile for hardware that is absent); a build links the bodies of its own backends.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -17,13 +18,17 @@ namespace firstlight::catalog {
 enum class Backend : uint8_t { kReference, kCpu };
 
 std::string_view backend_name(Backend backend);
+std::optional<Backend> backend_from_name(std::string_view name);
 
 // How matrix products compute (docs/numerics.md has the bound of each).
 enum class ComputeMode : uint8_t {
   kF32,   // weights decoded to float32, float32 products and sums
   kBf16,  // both operands rounded to bfloat16, float32 sums
-  kInt8,  // activations rounded to int8 per block of 32, integer dot products against 4- to 8-bit weights ("w4a8", "w8a8")
+  kInt8,  // activations rounded to int8 per block of 32, integer dot products against 4- to 8-bit weights ("w4a8",
+          // "w8a8")
 };
+
+std::string_view compute_mode_name(ComputeMode mode);  // "f32", "bf16", "int8"
 
 // What a step asks for. `operands` are in the operator's order.
 struct Signature {
@@ -38,9 +43,9 @@ struct KernelRow {
   std::string_view symbol;  // op_intypes_outtype_tile_target
   ops::OpKind op;
   Backend backend;
-  target::Features needs;                      // CPU features
+  target::Features needs;                       // CPU features
   bool (*accepts)(const Signature& signature);  // types, layouts, attributes
-  int rank = 0;                                // among those that accept, the highest wins
+  int rank = 0;                                 // among those that accept, the highest wins
 };
 
 // All rows, every backend.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of append.
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+constexpr KernelRow kRows[] = {
+    {"append_f32_any_ref", ops::OpKind::kAppend, Backend::kReference, {}, accepts_row_major},
+    {"append_f32_any_ref", ops::OpKind::kAppend, Backend::kCpu, {}, accepts_row_major},
+};
+
+}  // namespace
+
+std::span<const KernelRow> append_rows() { return kRows; }
+
+}  // namespace firstlight::catalog

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of rope.
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+constexpr KernelRow kRows[] = {
+    {"rope_f32_f32_ref", ops::OpKind::kRope, Backend::kReference, {}, accepts_row_major},
+    {"rope_f32_f32_ref", ops::OpKind::kRope, Backend::kCpu, {}, accepts_row_major},
+};
+
+}  // namespace
+
+std::span<const KernelRow> rope_rows() { return kRows; }
+
+}  // namespace firstlight::catalog

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// All tables as one list, and the choice of a row.
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "catalog/kernel_row.h"
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+using Table = std::span<const KernelRow> (*)();
+constexpr Table kTables[] = {
+    gather_rows_rows, gather_last_rows, reshape_rows,
+    transpose_rows,   slice_rows,       concat_rows,
+    stack_rows,       cast_rows,        map_rows,
+    reduce_rows,      softmax_rows,     top_k_rows,
+    index_mask_rows,  rms_norm_rows,    layer_norm_rows,
+    rope_rows,        append_rows,      attend_rows,
+    dequantize_rows,  pack_mxfp4_rows,  linear_reference_rows,
+};
+
+std::vector<KernelRow> collect() {
+  std::vector<KernelRow> rows;
+  for (const Table table : kTables) {
+    const auto part = table();
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool accepts_row_major(const Signature& signature) {
+  return std::all_of(signature.operands.begin(), signature.operands.end(),
+                     [](const tensor::Type& type) { return type.layout == tensor::Layout::kRowMajor; });
+}
+
+std::string_view backend_name(Backend backend) {
+  switch (backend) {
+    case Backend::kReference:
+      return "reference";
+    case Backend::kCpu:
+      return "cpu";
+  }
+  FL_CHECK(false);
+}
+
+std::optional<Backend> backend_from_name(std::string_view name) {
+  for (const Backend backend : {Backend::kReference, Backend::kCpu}) {
+    if (backend_name(backend) == name) return backend;
+  }
+  return std::nullopt;
+}
+
+std::string_view compute_mode_name(ComputeMode mode) {
+  switch (mode) {
+    case ComputeMode::kF32:
+      return "f32";
+    case ComputeMode::kBf16:
+      return "bf16";
+    case ComputeMode::kInt8:
+      return "int8";
+  }
+  FL_CHECK(false);
+}
+
+std::span<const KernelRow> all_kernels() {
+  static const std::vector<KernelRow> rows = collect();
+  return rows;
+}
+
+const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature) {
+  const KernelRow* best = nullptr;
+  for (const KernelRow& row : all_kernels()) {
+    if (row.op != signature.op || row.backend != backend || !features.has(row.needs)) continue;
+    if ((best == nullptr || row.rank > best->rank) && row.accepts(signature)) best = &row;
+  }
+  return best;
+}
+
+}  // namespace firstlight::catalog

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of softmax.
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+constexpr KernelRow kRows[] = {
+    {"softmax_any_f32_ref", ops::OpKind::kSoftmax, Backend::kReference, {}, accepts_row_major},
+    {"softmax_any_f32_ref", ops::OpKind::kSoftmax, Backend::kCpu, {}, accepts_row_major},
+};
+
+}  // namespace
+
+std::span<const KernelRow> softmax_rows() { return kRows; }
+
+}  // namespace firstlight::catalog

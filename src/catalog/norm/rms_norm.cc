@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of rms_norm.
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+constexpr KernelRow kRows[] = {
+    {"rms_norm_any_f32_ref", ops::OpKind::kRmsNorm, Backend::kReference, {}, accepts_row_major},
+    {"rms_norm_any_f32_ref", ops::OpKind::kRmsNorm, Backend::kCpu, {}, accepts_row_major},
+};
+
+}  // namespace
+
+std::span<const KernelRow> rms_norm_rows() { return kRows; }
+
+}  // namespace firstlight::catalog

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per operator: the rows of its table. catalog/kernels.cc puts them together.
+#pragma once
+
+#include <span>
+
+#include "catalog/kernel_row.h"
+
+namespace firstlight::catalog {
+
+// Rows that serve every signature the operator's own rules admit, as long as all operands lie row-major.
+bool accepts_row_major(const Signature& signature);
+
+std::span<const KernelRow> gather_rows_rows();
+std::span<const KernelRow> gather_last_rows();
+std::span<const KernelRow> reshape_rows();
+std::span<const KernelRow> transpose_rows();
+std::span<const KernelRow> slice_rows();
+std::span<const KernelRow> concat_rows();
+std::span<const KernelRow> stack_rows();
+std::span<const KernelRow> cast_rows();
+std::span<const KernelRow> map_rows();
+std::span<const KernelRow> reduce_rows();
+std::span<const KernelRow> softmax_rows();
+std::span<const KernelRow> top_k_rows();
+std::span<const KernelRow> index_mask_rows();
+std::span<const KernelRow> rms_norm_rows();
+std::span<const KernelRow> layer_norm_rows();
+std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear
+std::span<const KernelRow> rope_rows();
+std::span<const KernelRow> append_rows();
+std::span<const KernelRow> attend_rows();
+std::span<const KernelRow> dequantize_rows();
+std::span<const KernelRow> pack_mxfp4_rows();
+
+}  // namespace firstlight::catalog
