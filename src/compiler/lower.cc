@@ -16,7 +16,7 @@ namespace {
 using plan::Buffer;
 using plan::BufferId;
 
-plan::StepClass class_of(ops::OpKind op) {
+StepClass class_of(ops::OpKind op) {
   switch (op) {
     case ops::OpKind::kGatherRows:
     case ops::OpKind::kGatherLast:
@@ -26,9 +26,9 @@ plan::StepClass class_of(ops::OpKind op) {
     case ops::OpKind::kConcat:
     case ops::OpKind::kStack:
     case ops::OpKind::kAppend:
-      return plan::StepClass::kMemory;
+      return StepClass::kMemory;
     default:
-      return plan::StepClass::kCompute;
+      return StepClass::kCompute;
   }
 }
 
@@ -181,7 +181,7 @@ class Lowering {
     }
     auto& steps = load ? plan_.load_steps : block.steps;
     steps.push_back({.body = std::move(step),
-                     .step_class = load ? plan::StepClass::kIo : class_of(node.op),
+                     .step_class = load ? StepClass::kIo : class_of(node.op),
                      .label = node.scope + " " + std::string(ops::op_name(node.op))});
     return ok_status();
   }
@@ -216,7 +216,7 @@ class Lowering {
     step.result = buffer(region.yields[0]);
     step.output = new_result(node.results[0], false);
     block.steps.push_back(
-        {.body = std::move(step), .step_class = plan::StepClass::kCompute, .label = node.scope + " per_expert"});
+        {.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " per_expert"});
     return ok_status();
   }
 
@@ -234,7 +234,7 @@ class Lowering {
     }
     for (const ir::ValueId id : node.results) step.outputs.push_back(new_result(id, false));
     block.steps.push_back(
-        {.body = std::move(step), .step_class = plan::StepClass::kCompute, .label = node.scope + " if"});
+        {.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " if"});
     return ok_status();
   }
 

@@ -18,6 +18,7 @@ struct Pass {
 constexpr std::array kPasses = {
     Pass{{"select_output_rows", "logits for the wanted rows only", false}, select_output_rows},
     Pass{{"hoist_weight_nodes", "what depends on weights alone goes in front", false}, hoist_weight_nodes},
+    Pass{{"decode_small_weights", "norm weights and biases as float32", true}, decode_small_weights},
     Pass{{"narrow_to_outputs", "the row selection moves up", true}, narrow_to_outputs},
     Pass{{"fuse_maps", "chains of element-wise formulas become one", true}, fuse_maps},
     Pass{{"widen_linears", "matrix products in the form that fusion works on", true}, widen_linears},

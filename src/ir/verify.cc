@@ -125,6 +125,13 @@ class Verifier {
     FL_TRY(as_rule(ops::check_operands(def, types), "row"));
     if (static_cast<int>(node.regions.size()) != def.num_regions)
       return broken("row", at(node) + ": wrong number of regions");
+    for (size_t i = 0; i < node.regions.size(); ++i) {
+      const auto wanted = ops::region_parameters(node.op, static_cast<int>(i), types, node.attributes);
+      if (!wanted.ok()) return broken("types", at(node) + ": " + wanted.status().message());
+      std::vector<tensor::Type> found;
+      for (const ValueId id : node.regions[i].parameters) found.push_back(graph_.value(id).type);
+      if (!(found == *wanted)) return broken("types", at(node) + ": a region's parameters are not what its operands ask for");
+    }
     std::vector<std::vector<tensor::Type>> yields;
     for (const Region& region : node.regions) {
       auto& list = yields.emplace_back();

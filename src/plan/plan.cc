@@ -110,20 +110,6 @@ int64_t buffer_bytes(const Buffer& buffer, const tensor::SymbolValues& values) {
   return tensor::size_bytes(buffer.type, values);
 }
 
-std::string_view step_class_name(StepClass step_class) {
-  switch (step_class) {
-    case StepClass::kCompute:
-      return "compute";
-    case StepClass::kMemory:
-      return "memory";
-    case StepClass::kCommunication:
-      return "communication";
-    case StepClass::kIo:
-      return "io";
-  }
-  return "unknown";
-}
-
 std::string print(const Plan& plan) { return Printer(plan).run(); }
 
 }  // namespace firstlight::plan

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/step_class.h"
 #include "ops/attributes.h"
 #include "ops/op.h"
 #include "ops/state.h"
@@ -34,9 +35,6 @@ struct Buffer {
   BufferId alias_of = -1;
   int64_t packed_bytes = 0;  // size of a packed weight; 0: the type says it
 };
-
-// What a step mostly waits for; timers and profiles group by it.
-enum class StepClass : uint8_t { kCompute, kMemory, kCommunication, kIo };
 
 struct KernelStep {
   std::string symbol;
@@ -114,8 +112,6 @@ struct Plan {
 
 // Bytes of a buffer, packed or plain.
 int64_t buffer_bytes(const Buffer& buffer, const tensor::SymbolValues& values = {});
-
-std::string_view step_class_name(StepClass step_class);
 
 // The plan as text: buffers with sizes and offsets, steps in order. For reading and for tests.
 std::string print(const Plan& plan);

@@ -72,11 +72,10 @@ class Packer {
       const tensor::Type& type = graph_.value(source).type;
       if (!weight_only_[static_cast<size_t>(source)] || type.layout != tensor::Layout::kRowMajor) continue;
       const ir::Node& node = graph_.node(id);
-      const std::string wish =
-          node.op == ops::OpKind::kBatchedLinear ? std::string("auto") : node.attributes.get_string("compute");
+      const std::string wish = node.attributes.get_string("compute");
       const auto mode = compute_mode_for(options_, wish, type.dtype);
       if (!kernel_takes_packed(node, place, mode)) continue;
-      const ir::ValueId packed = FL_TRY(pack(source, mode));
+      const ir::ValueId packed = FL_TRY(pack(source));
       if (stack == stacks_.end()) {
         graph_.node(id).operands[place] = packed;
       } else {
@@ -105,25 +104,22 @@ class Packer {
                                    .mode = mode}) != nullptr;
   }
 
-  Result<ir::ValueId> pack(ir::ValueId source, catalog::ComputeMode mode) {
-    const auto known = packed_.find({source, mode});
+  Result<ir::ValueId> pack(ir::ValueId source) {
+    const auto known = packed_.find(source);
     if (known != packed_.end()) return known->second;
-    ops::Attributes attributes;
-    attributes.set("mode", std::string(compute_mode_name(mode)));
     const std::array operands = {source};
-    const ir::NodeId node =
-        FL_TRY(ir::create_node(graph_, ops::OpKind::kPackWeight, operands, attributes, {}, "weights"));
+    const ir::NodeId node = FL_TRY(ir::create_node(graph_, ops::OpKind::kPackWeight, operands, {}, {}, "weights"));
     made_.push_back(node);
     const ir::ValueId result = graph_.node(node).results[0];
     weight_only_.resize(graph_.values.size(), true);
-    return packed_[{source, mode}] = result;
+    return packed_[source] = result;
   }
 
   ir::Graph& graph_;
   const CompileOptions& options_;
   std::vector<bool> weight_only_;
   std::map<ir::ValueId, std::pair<ir::NodeId, size_t>> stacks_;
-  std::map<std::pair<ir::ValueId, catalog::ComputeMode>, ir::ValueId> packed_;
+  std::map<ir::ValueId, ir::ValueId> packed_;
   std::vector<ir::NodeId> made_;
 };
 

@@ -12,6 +12,9 @@ Status select_output_rows(ir::Graph& graph, const CompileOptions& options);
 // Puts everything that depends on weights alone in front, in order.
 Status hoist_weight_nodes(ir::Graph& graph, const CompileOptions& options);
 
+// Turns small weights (norms, biases) into float32 at load.
+Status decode_small_weights(ir::Graph& graph, const CompileOptions& options);
+
 // Moves the row selection up through operators that work row by row, so that the last layers' work and the vocabulary
 // projection happen for the wanted rows only.
 Status narrow_to_outputs(ir::Graph& graph, const CompileOptions& options);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norm weights, biases and the like are a few thousand numbers that every token reads: they become float32 once, at
+// load, whatever the file stores. Exact for every plain float type.
+#include <array>
+#include <map>
+
+#include "compiler/passes/passes.h"
+#include "compiler/weight_values.h"
+#include "ir/rewrite.h"
+
+namespace firstlight::compiler {
+namespace {
+
+bool is_small_float(const tensor::Type& type) {
+  return !type.is_state() && type.shape.size() <= 1 && tensor::dtype_info(type.dtype).is_float &&
+         type.dtype != tensor::DType::kF32;
+}
+
+}  // namespace
+
+Status decode_small_weights(ir::Graph& graph, const CompileOptions&) {
+  const auto weight_only = weight_only_values(graph);
+  std::map<ir::ValueId, ir::ValueId> decoded;
+  std::vector<ir::NodeId> made;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!graph.nodes[n].results.empty() && static_cast<size_t>(graph.nodes[n].results[0]) < weight_only.size() &&
+        weight_only[static_cast<size_t>(graph.nodes[n].results[0])]) {
+      continue;
+    }
+    for (size_t i = 0; i < graph.nodes[n].operands.size(); ++i) {
+      const ir::ValueId id = graph.nodes[n].operands[i];
+      if (static_cast<size_t>(id) >= weight_only.size() || !weight_only[static_cast<size_t>(id)]) continue;
+      if (!is_small_float(graph.value(id).type)) continue;
+      if (!decoded.contains(id)) {
+        ops::Attributes attributes;
+        attributes.set("to", std::string("f32"));
+        const std::array operands = {id};
+        made.push_back(FL_TRY(ir::create_node(graph, ops::OpKind::kCast, operands, attributes, {}, "weights")));
+        decoded[id] = graph.node(made.back()).results[0];
+      }
+      graph.nodes[n].operands[i] = decoded[id];
+    }
+  }
+  // Behind the last node of the load steps, which hoist_weight_nodes has put in front.
+  auto& order = graph.body.nodes;
+  size_t place = 0;
+  while (place < order.size() && weight_only[static_cast<size_t>(graph.node(order[place]).results[0])]) ++place;
+  order.insert(order.begin() + static_cast<std::ptrdiff_t>(place), made.begin(), made.end());
+  return ok_status();
+}
+
+}  // namespace firstlight::compiler

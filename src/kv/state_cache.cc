@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv/state_cache.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace firstlight::kv {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+void StateCache::PageDeleter::operator()(std::byte* page) const { std::free(page); }
+
+Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, const StateCacheOptions& options) {
+  FL_CHECK(options.page_rows > 0);
+  StateCache cache;
+  cache.options_ = options;
+  for (const ops::StateDecl& decl : states) {
+    if (decl.kind != ops::StateKind::kAppendLog && decl.kind != ops::StateKind::kWindowLog) {
+      return unsupported("state " + decl.name + ": kind " + std::string(ops::state_kind_name(decl.kind)) +
+                         ", append_log or window_log wanted");
+    }
+    State state;
+    state.window = decl.kind == ops::StateKind::kWindowLog ? decl.window : 0;
+    for (const ops::StateComponent& part : decl.components) {
+      state.components.push_back({.dtype = part.dtype,
+                                  .heads = part.heads,
+                                  .width = part.width,
+                                  .offset_bytes = static_cast<int64_t>(state.page_bytes)});
+      const auto row = tensor::row_bytes(part.dtype, part.width);
+      if (!row) return unsupported("state " + decl.name + "." + part.name + ": rows are not whole blocks");
+      state.page_bytes += aligned(static_cast<size_t>(part.heads * options.page_rows * *row));
+    }
+    cache.states_.push_back(std::move(state));
+  }
+  return cache;
+}
+
+const StateCache::Sequence& StateCache::sequence(SequenceId id) const {
+  FL_CHECK(id >= 0 && static_cast<size_t>(id) < sequences_.size() && sequences_[static_cast<size_t>(id)].live);
+  return sequences_[static_cast<size_t>(id)];
+}
+
+StateCache::Sequence& StateCache::sequence(SequenceId id) {
+  return const_cast<Sequence&>(static_cast<const StateCache*>(this)->sequence(id));
+}
+
+SequenceId StateCache::add_sequence() {
+  auto place = std::find_if(sequences_.begin(), sequences_.end(), [](const Sequence& other) { return !other.live; });
+  if (place == sequences_.end()) place = sequences_.insert(place, Sequence{});
+  place->live = true;
+  place->length = 0;
+  place->pages.assign(states_.size(), {});
+  return static_cast<SequenceId>(place - sequences_.begin());
+}
+
+void StateCache::remove_sequence(SequenceId id) {
+  Sequence& gone = sequence(id);
+  for (size_t s = 0; s < states_.size(); ++s) {
+    for (std::byte* page : gone.pages[s]) give_page(page, states_[s].page_bytes);
+  }
+  gone = Sequence{};
+}
+
+std::byte* StateCache::take_page(size_t bytes) {
+  for (auto& [size, pages] : free_) {
+    if (size == bytes && !pages.empty()) {
+      std::byte* page = pages.back();
+      pages.pop_back();
+      used_bytes_ += static_cast<int64_t>(bytes);
+      return page;
+    }
+  }
+  auto* page = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
+  if (page == nullptr) return nullptr;
+  std::memset(page, 0, bytes);
+  owned_.emplace_back(page);
+  used_bytes_ += static_cast<int64_t>(bytes);
+  return page;
+}
+
+void StateCache::give_page(std::byte* page, size_t bytes) {
+  if (page == nullptr) return;
+  used_bytes_ -= static_cast<int64_t>(bytes);
+  for (auto& [size, pages] : free_) {
+    if (size == bytes) {
+      pages.push_back(page);
+      return;
+    }
+  }
+  free_.emplace_back(bytes, std::vector<std::byte*>{page});
+}
+
+// Pages in front of it hold only rows that the token at `length` and all after it can not see.
+int64_t StateCache::first_needed_page(const State& state, int64_t length) const {
+  if (state.window <= 0) return 0;
+  return std::max<int64_t>(0, length - state.window + 1) / options_.page_rows;
+}
+
+int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }
+
+Status StateCache::extend(SequenceId id, int64_t new_length) {
+  Sequence& grown = sequence(id);
+  FL_CHECK(new_length >= grown.length);
+  const auto pages_wanted = static_cast<size_t>((new_length + options_.page_rows - 1) / options_.page_rows);
+  int64_t needed_bytes = 0;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const size_t have = grown.pages[s].size();
+    if (pages_wanted > have) needed_bytes += static_cast<int64_t>((pages_wanted - have) * states_[s].page_bytes);
+    const auto passed = static_cast<size_t>(first_needed_page(states_[s], grown.length));
+    for (size_t p = 0; p < std::min(passed, have); ++p) {
+      give_page(std::exchange(grown.pages[s][p], nullptr), states_[s].page_bytes);
+    }
+  }
+  const auto refuse = [&] {
+    return out_of_memory("state for " + std::to_string(new_length) + " tokens: " + std::to_string(needed_bytes) +
+                         " bytes needed, " +
+                         std::to_string(std::max<int64_t>(0, options_.capacity_bytes - used_bytes_)) + " of " +
+                         std::to_string(options_.capacity_bytes) + " available");
+  };
+  if (options_.capacity_bytes > 0 && used_bytes_ + needed_bytes > options_.capacity_bytes) return refuse();
+  for (size_t s = 0; s < states_.size(); ++s) {
+    while (grown.pages[s].size() < pages_wanted) {
+      std::byte* page = take_page(states_[s].page_bytes);
+      if (page == nullptr) {
+        FL_TRY(truncate(id, grown.length));
+        return refuse();
+      }
+      grown.pages[s].push_back(page);
+    }
+  }
+  grown.length = new_length;
+  return ok_status();
+}
+
+Status StateCache::truncate(SequenceId id, int64_t length) {
+  Sequence& cut = sequence(id);
+  FL_CHECK(length >= 0 && length <= cut.length);
+  const auto pages_kept = static_cast<size_t>((length + options_.page_rows - 1) / options_.page_rows);
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const auto first = static_cast<size_t>(first_needed_page(states_[s], length));
+    for (size_t p = first; p < std::min(pages_kept, cut.pages[s].size()); ++p) {
+      if (cut.pages[s][p] == nullptr) {
+        return invalid_argument("state cannot go back to " + std::to_string(length) + " tokens: its window has passed");
+      }
+    }
+  }
+  for (size_t s = 0; s < states_.size(); ++s) {
+    while (cut.pages[s].size() > pages_kept) {
+      give_page(cut.pages[s].back(), states_[s].page_bytes);
+      cut.pages[s].pop_back();
+    }
+  }
+  cut.length = length;
+  return ok_status();
+}
+
+int64_t StateCache::bytes_for_length(int64_t length) const {
+  int64_t bytes = 0;
+  for (const State& state : states_) {
+    const int64_t pages = (length + options_.page_rows - 1) / options_.page_rows;
+    bytes += pages * static_cast<int64_t>(state.page_bytes);
+  }
+  return bytes;
+}
+
+std::span<const plan::StateView> StateCache::views(std::span<const SequenceId> ids) {
+  view_pages_.assign(states_.size(), {});
+  views_.clear();
+  for (size_t s = 0; s < states_.size(); ++s) {
+    for (const SequenceId id : ids) view_pages_[s].emplace_back(sequence(id).pages[s]);
+    views_.push_back({.page_rows = options_.page_rows, .components = states_[s].components, .pages = view_pages_[s]});
+  }
+  return views_;
+}
+
+}  // namespace firstlight::kv

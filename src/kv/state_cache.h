@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paged state of all sequences: page pools, one table of pages per sequence and state, nothing about who may have
+// how much (that is the engine's). A page holds `page_rows` rows of one state; windowed states give pages back as soon
+// as no coming token can see them. Not thread-safe: the engine's thread owns it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/state.h"
+#include "plan/batch.h"
+
+namespace firstlight::kv {
+
+using SequenceId = int32_t;
+
+struct StateCacheOptions {
+  int64_t page_rows = 128;
+  int64_t capacity_bytes = 0;  // of all pages together; 0: no limit of its own
+};
+
+class StateCache {
+ public:
+  // Errors: kUnsupported for kinds of state that have no pages here (everything but append and windowed logs).
+  static Result<StateCache> create(std::span<const ops::StateDecl> states, const StateCacheOptions& options);
+
+  SequenceId add_sequence();
+  void remove_sequence(SequenceId id);
+
+  // Makes room for rows [length, new_length) of every state, `length` being what the sequence holds. Gives back pages
+  // that a window has passed. Errors: kOutOfMemory with needed and available bytes; the sequence is as before then.
+  Status extend(SequenceId id, int64_t new_length);
+  int64_t length(SequenceId id) const;
+
+  // Drops rows from `length` on. kInvalidArgument when a window has already forgotten rows that would be seen again.
+  Status truncate(SequenceId id, int64_t length);
+
+  // Bytes of pages one sequence of that length holds at most, over all states.
+  int64_t bytes_for_length(int64_t length) const;
+  int64_t used_bytes() const { return used_bytes_; }
+  int64_t capacity_bytes() const { return options_.capacity_bytes; }
+
+  // The view of every state for a batch of these sequences, in order; valid until the next call of any member.
+  std::span<const plan::StateView> views(std::span<const SequenceId> sequences);
+
+ private:
+  struct State {
+    int64_t window = 0;  // 0: everything is kept
+    size_t page_bytes = 0;
+    std::vector<plan::StateComponentView> components;
+  };
+  struct Sequence {
+    bool live = false;
+    int64_t length = 0;
+    std::vector<std::vector<std::byte*>> pages;  // [state][page]; null: given back
+  };
+
+  struct PageDeleter {
+    void operator()(std::byte* page) const;
+  };
+  using Page = std::unique_ptr<std::byte, PageDeleter>;
+
+  StateCache() = default;
+  std::byte* take_page(size_t bytes);
+  void give_page(std::byte* page, size_t bytes);
+  int64_t first_needed_page(const State& state, int64_t length) const;
+  const Sequence& sequence(SequenceId id) const;
+  Sequence& sequence(SequenceId id);
+
+  StateCacheOptions options_;
+  std::vector<State> states_;
+  std::vector<Sequence> sequences_;
+  std::vector<std::pair<size_t, std::vector<std::byte*>>> free_;  // by page size
+  std::deque<Page> owned_;
+  int64_t used_bytes_ = 0;
+  std::vector<std::vector<std::span<std::byte* const>>> view_pages_;
+  std::vector<plan::StateView> views_;
+};
+
+}  // namespace firstlight::kv

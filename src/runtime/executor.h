@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads a plan and its weights, then runs batches: the only thing between an engine and kernels. Owns the weights made
+// at load, the arena and the workspace; maps the rest from the checkpoint. One run at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "base/trace.h"
+#include "formats/tensor_file.h"
+#include "plan/batch.h"
+#include "plan/plan.h"
+#include "tensor/view.h"
+
+namespace firstlight::runtime {
+
+struct ExecutorOptions {
+  // Called on the loading thread with the bytes of weights done and their total.
+  std::function<void(uint64_t done, uint64_t total)> load_progress;
+  Trace* trace = nullptr;  // step timers of loading and of every run; may be null
+};
+
+struct MemoryUse {
+  int64_t mapped_bytes = 0;    // weights read where the file lies
+  int64_t resident_bytes = 0;  // weights made at load
+  int64_t arena_bytes = 0;
+  int64_t workspace_bytes = 0;
+};
+
+class Executor {
+ public:
+  // Runs the load steps. `checkpoint` and `pool` must outlive the executor. Errors: kNotFound or kInvalidData when a
+  // tensor is not what the plan says (name, found, wanted), kOutOfMemory, kInternal when a kernel of the plan has no
+  // body here.
+  static Result<std::unique_ptr<Executor>> create(plan::Plan plan, const formats::Checkpoint& checkpoint,
+                                                  ThreadPool& pool, const ExecutorOptions& options);
+  ~Executor();
+
+  // Runs one batch; `states` are those of the plan, in order. Errors: kInvalidArgument when the batch is larger than
+  // the largest bucket.
+  Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
+
+  // An output of the last run, rows of the batch's output_rows: valid until the next run.
+  tensor::View output(std::string_view name) const;
+
+  const plan::Plan& plan() const { return plan_; }
+  const MemoryUse& memory() const { return memory_; }
+  int64_t max_batch_tokens() const;
+  int64_t max_batch_outputs() const;
+  // Where step timers of later runs go; null stops them.
+  void set_trace(Trace* trace) { options_.trace = trace; }
+
+ private:
+  struct PreparedKernel;
+  struct Context;
+  struct Routing;
+
+  Executor(plan::Plan plan, const formats::Checkpoint& checkpoint, ThreadPool& pool, const ExecutorOptions& options);
+
+  // load.cc
+  Status map_files();
+  Status prepare_steps(const std::vector<plan::Step>& steps);
+  Status prepare_kernel(const plan::KernelStep& step);
+  Status allocate_memory();
+  Status run_load_steps();
+  int64_t resident_size(const plan::Buffer& buffer) const;
+
+  // run.cc
+  tensor::View view(plan::BufferId id, const Context& context) const;
+  void run_block(const plan::Block& block, Context& context);
+  void run_step(const plan::KernelStep& step, Context& context);
+  void run_step(const plan::PerExpertStep& step, Context& context);
+  void run_step(const plan::IfStep& step, Context& context);
+  void route(const plan::PerExpertStep& step, const Context& context);
+
+  struct Freer {
+    void operator()(std::byte* memory) const;
+  };
+  using Memory = std::unique_ptr<std::byte, Freer>;
+  static Memory allocate(int64_t bytes);
+
+  plan::Plan plan_;
+  const formats::Checkpoint& checkpoint_;
+  ThreadPool& pool_;
+  ExecutorOptions options_;
+  MemoryUse memory_;
+  std::vector<void*> fixed_data_;  // per buffer: files, residents, inputs
+  std::vector<Memory> owned_;      // per buffer
+  std::vector<std::pair<const plan::KernelStep*, std::unique_ptr<PreparedKernel>>> kernels_;  // sorted by step
+  Memory arena_, workspace_;
+  std::unique_ptr<Routing> routing_;
+  std::vector<int32_t> tokens_, positions_, output_rows_;
+  const plan::Bucket* bucket_ = nullptr;  // of the last run
+  tensor::SymbolValues values_;           // of the last run
+};
+
+}  // namespace firstlight::runtime

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the executor's two halves (load.cc, run.cc) share.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "runtime/executor.h"
+
+namespace firstlight::runtime {
+
+struct Executor::PreparedKernel {
+  const kernels::KernelBody* body = nullptr;
+  std::unique_ptr<kernels::Prepared> prepared;
+  std::vector<tensor::Type> operand_types, result_types;
+
+  catalog::Signature signature(const plan::KernelStep& step) const;
+};
+
+// What one worker knows while it runs a batch.
+struct Executor::Context {
+  Worker& worker;
+  const plan::Batch* batch = nullptr;
+  std::span<const plan::StateView> states;
+  const plan::Bucket* bucket = nullptr;  // null while loading
+  tensor::SymbolValues values;
+  int64_t expert = -1;                        // inside a per-expert step
+  std::vector<tensor::View> inputs, outputs;  // scratch of run_step
+};
+
+// The rows of each expert, made anew by each per-expert step.
+struct Executor::Routing {
+  struct Row {
+    int32_t token;
+    float weight;
+  };
+  std::vector<std::vector<Row>> experts;
+};
+
+// Bytes of a plain or packed tensor of constant shape.
+int64_t stored_bytes(const tensor::Type& type);
+
+}  // namespace firstlight::runtime

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The running half of the executor: all workers go through the plan's steps together and meet after each one.
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "runtime/executor_internal.h"
+
+namespace firstlight::runtime {
+
+int64_t Executor::max_batch_tokens() const { return static_cast<int64_t>(tokens_.size()); }
+int64_t Executor::max_batch_outputs() const { return static_cast<int64_t>(output_rows_.size()); }
+
+Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> states) {
+  const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
+  const auto num_outputs = static_cast<int64_t>(batch.output_rows.size());
+  const auto found = std::find_if(plan_.buckets.begin(), plan_.buckets.end(), [&](const plan::Bucket& bucket) {
+    return num_tokens <= bucket.max_tokens && num_outputs <= bucket.max_outputs;
+  });
+  if (found == plan_.buckets.end()) {
+    return invalid_argument("a batch of " + std::to_string(num_tokens) + " tokens with " + std::to_string(num_outputs) +
+                            " outputs, at most " + std::to_string(max_batch_tokens()) + " and " +
+                            std::to_string(max_batch_outputs()) + " wanted");
+  }
+  FL_CHECK(states.size() == plan_.states.size() && batch.positions.size() == batch.tokens.size());
+  bucket_ = &*found;
+  values_ = {.tokens = num_tokens,
+             .outputs = num_outputs,
+             .sequences = static_cast<int64_t>(batch.sequences.size()),
+             .rows = 0};
+  std::copy(batch.tokens.begin(), batch.tokens.end(), tokens_.begin());
+  std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
+  std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows_.begin());
+  pool_.run([&](Worker& worker) {
+    Context context{.worker = worker,
+                    .batch = &batch,
+                    .states = states,
+                    .bucket = bucket_,
+                    .values = values_,
+                    .expert = -1,
+                    .inputs = {},
+                    .outputs = {}};
+    run_block(plan_.body, context);
+  });
+  return ok_status();
+}
+
+tensor::View Executor::output(std::string_view name) const {
+  FL_CHECK(bucket_ != nullptr);
+  for (const plan::PlanOutput& output : plan_.outputs) {
+    if (output.name != name) continue;
+    plan::BufferId id = output.buffer;
+    while (plan_.buffer(id).kind == plan::Buffer::Kind::kAlias) id = plan_.buffer(id).alias_of;
+    void* data = plan_.buffer(id).kind == plan::Buffer::Kind::kArena
+                     ? arena_.get() + bucket_->offsets[static_cast<size_t>(id)]
+                     : fixed_data_[static_cast<size_t>(id)];
+    return tensor::make_view(data, plan_.buffer(output.buffer).type, values_);
+  }
+  return {};
+}
+
+tensor::View Executor::view(plan::BufferId id, const Context& context) const {
+  if (id < 0) return {};
+  const plan::Buffer& buffer = plan_.buffer(id);
+  void* data = nullptr;
+  switch (buffer.kind) {
+    case plan::Buffer::Kind::kArena:
+      data = arena_.get() + context.bucket->offsets[static_cast<size_t>(id)];
+      break;
+    case plan::Buffer::Kind::kAlias:
+      data = view(buffer.alias_of, context).data;
+      break;
+    case plan::Buffer::Kind::kSlice:
+      FL_DCHECK(context.expert >= 0);
+      data = view(buffer.alias_of, context).as<std::byte>() + context.expert * stored_bytes(buffer.type);
+      break;
+    case plan::Buffer::Kind::kInput:
+    case plan::Buffer::Kind::kFile:
+    case plan::Buffer::Kind::kResident:
+    case plan::Buffer::Kind::kTemporary:
+      data = fixed_data_[static_cast<size_t>(id)];
+      break;
+  }
+  return tensor::make_view(data, buffer.type, context.values);
+}
+
+void Executor::run_block(const plan::Block& block, Context& context) {
+  Trace* trace = context.worker.index() == 0 ? options_.trace : nullptr;
+  for (const plan::Step& step : block.steps) {
+    StepTimer timer(trace, step.label, step.step_class);
+    std::visit([&](const auto& body) { run_step(body, context); }, step.body);
+    context.worker.barrier();
+  }
+}
+
+void Executor::run_step(const plan::KernelStep& step, Context& context) {
+  const auto found = std::lower_bound(kernels_.begin(), kernels_.end(), &step,
+                                      [](const auto& entry, const plan::KernelStep* key) { return entry.first < key; });
+  const PreparedKernel& kernel = *found->second;
+  context.inputs.clear();
+  context.outputs.clear();
+  for (const plan::BufferId id : step.inputs) context.inputs.push_back(view(id, context));
+  for (const plan::BufferId id : step.outputs) context.outputs.push_back(view(id, context));
+  const kernels::KernelCall call{.prepared = kernel.prepared.get(),
+                                 .inputs = context.inputs,
+                                 .outputs = context.outputs,
+                                 .batch = context.batch,
+                                 .state = step.state < 0 ? nullptr : &context.states[static_cast<size_t>(step.state)],
+                                 .workspace = {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)}};
+  kernel.body->run(call, context.worker);
+}
+
+void Executor::route(const plan::PerExpertStep& step, const Context& context) {
+  auto& experts = routing_->experts;
+  experts.resize(static_cast<size_t>(step.num_experts));
+  for (auto& rows : experts) rows.clear();
+  const tensor::View indices = view(step.indices, context);
+  const tensor::View weights = view(step.weights, context);
+  const int64_t per_token = indices.dim(-1);
+  for (int64_t token = 0; token < indices.num_rows(); ++token) {
+    for (int64_t k = 0; k < per_token; ++k) {
+      const int32_t expert = indices.as<int32_t>()[token * per_token + k];
+      if (expert < 0 || expert >= step.num_experts) continue;  // an index of nobody: the row gets nothing
+      experts[static_cast<size_t>(expert)].push_back(
+          {static_cast<int32_t>(token), weights.as<float>()[token * per_token + k]});
+    }
+  }
+}
+
+void Executor::run_step(const plan::PerExpertStep& step, Context& context) {
+  Worker& worker = context.worker;
+  if (worker.index() == 0) route(step, context);
+  const tensor::View x = view(step.x, context);
+  const tensor::View output = view(step.output, context);
+  const int64_t in_width = x.dim(-1), out_width = output.dim(-1);
+  const auto clear = worker.share(output.num_rows());
+  std::fill(output.as<float>() + clear.begin * out_width, output.as<float>() + clear.end * out_width, 0.0f);
+  worker.barrier();
+  for (int64_t expert = 0; expert < step.num_experts; ++expert) {
+    const auto& rows = routing_->experts[static_cast<size_t>(expert)];
+    if (rows.empty()) continue;
+    context.expert = expert;
+    context.values.rows = static_cast<int64_t>(rows.size());
+    float* gathered = view(step.rows, context).as<float>();
+    const auto mine = worker.share(context.values.rows);
+    for (int64_t r = mine.begin; r < mine.end; ++r) {
+      const auto& row = rows[static_cast<size_t>(r)];
+      const float* from = x.as<float>() + row.token * in_width;
+      const float scale = step.weight_on_input ? row.weight : 1.0f;
+      for (int64_t i = 0; i < in_width; ++i) gathered[r * in_width + i] = from[i] * scale;
+    }
+    worker.barrier();
+    run_block(*step.body, context);
+    const float* result = view(step.result, context).as<float>();
+    for (int64_t r = mine.begin; r < mine.end; ++r) {
+      const auto& row = rows[static_cast<size_t>(r)];
+      float* to = output.as<float>() + row.token * out_width;
+      const float scale = step.weight_on_input ? 1.0f : row.weight;
+      for (int64_t i = 0; i < out_width; ++i) to[i] += result[r * out_width + i] * scale;
+    }
+    worker.barrier();
+  }
+  context.expert = -1;
+  context.values.rows = 0;
+}
+
+void Executor::run_step(const plan::IfStep& step, Context& context) {
+  const tensor::View condition = view(step.condition, context);
+  const bool taken = condition.dtype == tensor::DType::kF32    ? *condition.as<float>() != 0.0f
+                     : condition.dtype == tensor::DType::kBool ? *condition.as<uint8_t>() != 0
+                                                               : *condition.as<int32_t>() != 0;
+  run_block(taken ? *step.then_block : *step.else_block, context);
+  const auto& results = taken ? step.then_results : step.else_results;
+  if (context.worker.index() != 0) return;
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const tensor::View to = view(step.outputs[i], context);
+    std::memcpy(to.data, view(results[i], context).data,
+                static_cast<size_t>(tensor::size_bytes(plan_.buffer(step.outputs[i]).type, context.values)));
+  }
+}
+
+}  // namespace firstlight::runtime
