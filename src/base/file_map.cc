@@ -16,7 +16,7 @@ namespace firstlight {
 namespace fs = std::filesystem;
 
 Result<FileMap> FileMap::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not make us wait
   if (fd < 0) {
     const int error = errno;
     std::error_code ignored;

@@ -21,9 +21,9 @@ Result<int64_t> count_elements(std::span<const int64_t> shape);
 Result<uint64_t> count_bytes(int64_t elements, int64_t block_elements, int64_t block_bytes);
 
 struct DataRegion {
-  uint64_t begin = 0;                 // where tensor data begins in the file
-  std::optional<uint64_t> file_size;  // nullopt: not known, nothing is checked against it
-  uint64_t alignment = 1;             // holes below this many bytes are padding; 1: none allowed
+  uint64_t begin = 0;                                // where tensor data begins in the file
+  std::optional<uint64_t> file_size = std::nullopt;  // nullopt: not known, nothing is checked against it
+  uint64_t alignment = 1;                            // holes below this many bytes are padding; 1: none allowed
 };
 
 // Sorts `records` by offset (ties by size, then name) and checks: data begins at region.begin, no overlaps, no holes,
