@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 NICE ?=
 CTEST_ARGS ?=
 
-.PHONY: build demo test bench-peers lint format asan tsan fuzz fuzz-nightly golden deps clean
+.PHONY: build demo test bench-peers check-peers lint format asan tsan fuzz fuzz-nightly golden deps clean
 
 # The program alone, at build/firstlight.
 build: deps build/build.ninja
@@ -27,6 +27,10 @@ test: deps build/build.ninja
 # We and our peers in one run: build/bench-peers.json.
 bench-peers: build
 	python3 tools/bench_peers.py
+
+# Our numbers beside llama.cpp's: perplexity and greedy tokens on the same files.
+check-peers: build
+	python3 tests/peers/compare_llamacpp.py
 
 # Formatting, static analysis of what changed (LINT=all: of everything), and the checks of the tree.
 lint:
