@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace firstlight::engine {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+bool likelier(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+// Keeps the k likeliest of `all`, in order.
+void keep_top_k(std::vector<Candidate>& all, size_t k) {
+  if (k < all.size()) {
+    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(k), all.end(), likelier);
+    all.resize(k);
+  } else {
+    std::sort(all.begin(), all.end(), likelier);
+  }
+}
+
+void normalise(std::vector<Candidate>& sorted) {
+  double sum = 0;
+  for (Candidate& one : sorted) sum += one.probability = std::exp(static_cast<double>(one.logit) - sorted[0].logit);
+  for (Candidate& one : sorted) one.probability /= sum;
+}
+
+// The shortest front whose probabilities reach `top_p`.
+void keep_top_p(std::vector<Candidate>& sorted, double top_p) {
+  double sum = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    sum += sorted[i].probability;
+    if (sum >= top_p) {
+      sorted.resize(i + 1);
+      return;
+    }
+  }
+}
+
+int32_t lowest_argmax(std::span<const float> logits) {
+  size_t best = 0;
+  for (size_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best]) best = i;
+  }
+  return static_cast<int32_t>(best);
+}
+
+uint64_t fresh_seed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+}  // namespace
+
+double log_sum_exp(std::span<const float> logits) {
+  const float top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
+  return top + std::log(sum);
+}
+
+Sampler::Sampler(const request::SamplingParams& params, std::span<const int32_t> prompt)
+    : params_(params), random_(params.seed ? *params.seed : fresh_seed()) {
+  for (const int32_t token : prompt) ++seen_counts_[token];
+}
+
+void Sampler::accept(int32_t token) {
+  ++output_counts_[token];
+  ++seen_counts_[token];
+}
+
+bool Sampler::is_plain_greedy() const {
+  return params_.temperature == 0 && params_.repetition_penalty == 1 && params_.presence_penalty == 0 &&
+         params_.frequency_penalty == 0 && params_.logit_bias.empty();
+}
+
+std::vector<Candidate> Sampler::distribution(std::span<const float> logits, std::span<const uint8_t> allowed) const {
+  std::vector<Candidate> all;
+  all.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const bool out = (!allowed.empty() && allowed[i] == 0) || logits[i] == kMinusInfinity;
+    all.push_back({static_cast<int32_t>(i), out ? kMinusInfinity : logits[i], 0});
+  }
+  const auto at = [&](int32_t token) -> Candidate* {
+    return token >= 0 && static_cast<size_t>(token) < all.size() ? &all[static_cast<size_t>(token)] : nullptr;
+  };
+  if (params_.repetition_penalty != 1) {
+    const auto penalty = static_cast<float>(params_.repetition_penalty);
+    for (const auto& [token, count] : seen_counts_) {
+      if (Candidate* one = at(token)) one->logit = one->logit > 0 ? one->logit / penalty : one->logit * penalty;
+    }
+  }
+  if (params_.presence_penalty != 0 || params_.frequency_penalty != 0) {
+    for (const auto& [token, count] : output_counts_) {
+      const double off = params_.presence_penalty + params_.frequency_penalty * static_cast<double>(count);
+      if (Candidate* one = at(token)) one->logit -= static_cast<float>(off);
+    }
+  }
+  for (const auto& [token, bias] : params_.logit_bias) {
+    if (Candidate* one = at(token)) one->logit += static_cast<float>(bias);
+  }
+  std::erase_if(all, [](const Candidate& one) { return one.logit == kMinusInfinity; });
+  if (all.empty()) return all;
+  if (params_.temperature == 0) {
+    std::vector<Candidate> best = {*std::min_element(all.begin(), all.end(), likelier)};
+    best[0].probability = 1;
+    return best;
+  }
+  for (Candidate& one : all) one.logit = static_cast<float>(one.logit / params_.temperature);
+  keep_top_k(all, params_.top_k > 0 ? static_cast<size_t>(params_.top_k) : all.size());
+  normalise(all);
+  if (params_.top_p < 1) {
+    keep_top_p(all, params_.top_p);
+    normalise(all);
+  }
+  if (params_.min_p > 0) {
+    const double least = params_.min_p * all[0].probability;
+    while (all.back().probability < least) all.pop_back();
+    normalise(all);
+  }
+  return all;
+}
+
+void Sampler::add_logprobs(std::span<const float> logits, request::TokenEvent& event) const {
+  const double log_sum = log_sum_exp(logits);
+  event.logprob = request::TokenLogprob{*event.token, logits[static_cast<size_t>(*event.token)] - log_sum};
+  std::vector<Candidate> all;
+  all.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) all.push_back({static_cast<int32_t>(i), logits[i], 0});
+  keep_top_k(all, std::min(all.size(), static_cast<size_t>(params_.num_logprobs)));
+  for (const Candidate& one : all) event.top_logprobs.push_back({one.token, one.logit - log_sum});
+}
+
+Result<request::TokenEvent> Sampler::sample(std::span<const float> logits, request::TokenMask* mask) {
+  for (const float logit : logits) {
+    if (std::isnan(logit) || logit == std::numeric_limits<float>::infinity()) {
+      return internal_error("the model's logits hold " + std::string(std::isnan(logit) ? "NaN" : "infinity"));
+    }
+  }
+  request::TokenEvent event;
+  std::vector<uint8_t> allowed;
+  if (mask != nullptr) {
+    allowed.assign(logits.size(), 1);
+    mask->apply(allowed);
+  }
+  if (mask == nullptr && is_plain_greedy()) {
+    event.token = lowest_argmax(logits);
+  } else {
+    const auto left = distribution(logits, allowed);
+    if (left.empty()) return internal_error("no token may follow");
+    const double draw = static_cast<double>(random_() >> 11) * 0x1p-53;  // [0, 1), 53 bits
+    double sum = 0;
+    event.token = left.back().token;
+    for (const Candidate& one : left) {
+      sum += one.probability;
+      if (draw < sum) {
+        event.token = one.token;
+        break;
+      }
+    }
+  }
+  if (params_.num_logprobs >= 0) add_logprobs(logits, event);
+  return event;
+}
+
+}  // namespace firstlight::engine

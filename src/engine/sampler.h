@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a row of logits to a token. One Sampler per request: it owns the request's random stream and the counts of what
+// it has seen, so that what shares the batch never changes a request's tokens.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "request/request.h"
+
+namespace firstlight::engine {
+
+struct Candidate {
+  int32_t token;
+  float logit;         // after penalties, bias and temperature
+  double probability;  // among the candidates that are left
+};
+
+class Sampler {
+ public:
+  Sampler(const request::SamplingParams& params, std::span<const int32_t> prompt);
+
+  // The next token for these raw logits [vocab]; the event carries its log-probabilities if they were asked for. Does
+  // not count the token as seen yet: accept() does. Errors: kInternal when a logit is NaN or +infinity.
+  Result<request::TokenEvent> sample(std::span<const float> logits, request::TokenMask* mask);
+  void accept(int32_t token);
+
+  // The distribution sample() draws from: the candidates left, likeliest first (ties: lower id first).
+  std::vector<Candidate> distribution(std::span<const float> logits, std::span<const uint8_t> allowed) const;
+
+ private:
+  bool is_plain_greedy() const;
+  void add_logprobs(std::span<const float> logits, request::TokenEvent& event) const;
+
+  request::SamplingParams params_;
+  std::unordered_map<int32_t, int64_t> output_counts_;
+  std::unordered_map<int32_t, int64_t> seen_counts_;  // prompt and output
+  std::mt19937_64 random_;
+};
+
+// log of softmax(logits)[i] for every i wanted, in float64, from raw logits.
+double log_sum_exp(std::span<const float> logits);
+
+}  // namespace firstlight::engine

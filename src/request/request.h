@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes into an engine and what comes out: token ids, sampling parameters, token events. The seam between serving
+// and computing; text, HTTP and kernels are all elsewhere. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace firstlight::request {
+
+// Applied in the order of the fields' groups: penalties, bias, temperature, top-k, top-p, min-p.
+struct SamplingParams {
+  double repetition_penalty =
+      1;                        // > 0; logits of seen tokens (prompt and output) divided (positive) or multiplied by it
+  double presence_penalty = 0;  // -2 to 2; taken off logits of tokens in the output
+  double frequency_penalty = 0;  // -2 to 2; times the count in the output
+  std::map<int32_t, double> logit_bias;
+  double temperature = 1;        // 0: greedy, the lowest id among equals
+  int64_t top_k = 0;             // 0: all
+  double top_p = 1;              // (0, 1]
+  double min_p = 0;              // [0, 1]: at least this share of the likeliest token's probability
+  std::optional<uint64_t> seed;  // absent: a fresh one; given: the request's own stream, whatever shares the batch
+  int num_logprobs = -1;         // -1: none; n: the chosen token's and the n likeliest, from the raw logits
+};
+
+// Errors: kInvalidArgument naming the field, its value and the range.
+Status check(const SamplingParams& params, int64_t vocab_size);
+
+// Which tokens may come next (grammars, tool calls). Asked once per step, before sampling.
+class TokenMask {
+ public:
+  virtual ~TokenMask() = default;
+  // Clears allowed[t] (of vocabulary size, preset to 1) for every token that may not follow.
+  virtual void apply(std::span<uint8_t> allowed) = 0;
+  virtual void accept(int32_t token) = 0;
+};
+
+struct Request {
+  std::string id;
+  std::vector<int32_t> prompt;  // at least one token
+  int64_t max_tokens = 16;      // of output; cut to what the context leaves
+  SamplingParams sampling;
+  std::vector<int32_t> stop_token_ids;  // end the output; the token itself is not part of it
+  bool ignore_model_stops = false;      // do not stop at the model's own end tokens
+  std::shared_ptr<TokenMask> mask;      // may be null
+};
+
+enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", …; "" for kNone
+
+struct TokenLogprob {
+  int32_t token = -1;
+  double logprob = 0;
+};
+
+// One step of one request. The last event of a request, and only it, has a finish reason.
+struct TokenEvent {
+  std::optional<int32_t> token;  // absent on an end without a token of its own (a stop token, a cancel, an error)
+  std::optional<TokenLogprob> logprob;
+  std::vector<TokenLogprob> top_logprobs;  // likeliest first
+  FinishReason finish = FinishReason::kNone;
+  std::optional<int32_t> stop_token;  // the id that ended the output
+  Status error;                       // kError: why
+};
+
+}  // namespace firstlight::request
