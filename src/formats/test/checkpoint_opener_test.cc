@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoint::open (checkpoint_opener.cc): which files a path means, and what is said when they are not right.
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "formats/gguf.h"

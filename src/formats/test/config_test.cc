@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/config.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <filesystem>
 

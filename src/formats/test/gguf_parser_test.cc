@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GgufFile::parse (gguf_parser.cc), on files of the gguf package and on files made wrong byte by byte.
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <map>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/gguf_writer.h"
 
+#include <gtest/gtest.h>
+
 #include "formats/gguf.h"
 #include "formats/tensor_file.h"
 #include "formats/test/scratch.h"

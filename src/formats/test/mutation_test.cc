@@ -2,6 +2,8 @@
 // Thousands of small damages to valid files of each kind, the same ones on every run. A reader may accept a damaged
 // file or refuse it; it may not crash, and what it accepts must be consistent: every tensor inside the file, every
 // string inside the bytes.
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <random>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names, shapes and paths in messages (names.cc).
+#include <gtest/gtest.h>
+
 #include "formats/tensor_file.h"
 #include "formats/test/scratch.h"
 

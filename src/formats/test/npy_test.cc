@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/npy.h"
 
+#include <gtest/gtest.h>
+
 #include "formats/test/scratch.h"
 
 namespace firstlight::formats {

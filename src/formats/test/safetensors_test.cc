@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/safetensors.h"
 
+#include <gtest/gtest.h>
+
 #include <map>
 
 #include "formats/test/scratch.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SafetensorsWriter (safetensors_writer.cc), read back through Checkpoint.
+#include <gtest/gtest.h>
+
 #include "formats/safetensors.h"
 #include "formats/test/scratch.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder for one test, removed with it, and builders of small files to put there.
+// A folder for one test, removed with it, and builders of small files to put there. Include <gtest/gtest.h> first.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,7 +18,7 @@ class Scratch {
  public:
   Scratch() {
     static std::atomic<int> counter{0};
-    folder_ = std::filesystem::path(::testing::TempDir()) /
+    folder_ = std::filesystem::temp_directory_path() /
               ("firstlight-formats-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
     std::filesystem::create_directories(folder_);
   }

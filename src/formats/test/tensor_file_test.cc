@@ -2,6 +2,8 @@
 // What an open Checkpoint gives (tensor_file.cc); how one is opened is in checkpoint_opener_test.cc.
 #include "formats/tensor_file.h"
 
+#include <gtest/gtest.h>
+
 #include "formats/gguf.h"
 #include "formats/test/scratch.h"
 #include "tensor/codec.h"

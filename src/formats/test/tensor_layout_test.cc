@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/tensor_layout.h"
 
+#include <gtest/gtest.h>
+
 #include <limits>
 
 #include "formats/test/scratch.h"
