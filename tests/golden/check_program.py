@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a built program over every checkpoint of tests/golden/data and compares with the goldens. Standard library only.
+
+    python3 tests/golden/check_program.py build/firstlight                      the reference backend, strict bound
+    python3 tests/golden/check_program.py build/firstlight --backend cpu --compute bf16 --bound 0.03 qwen3
+                                                                                cases by word, another bound
+
+Per case: logits of the prompt in one piece, in chunks of 7, and token by token, each from config.json and (once) from
+config.old.json; then the greedy continuation. The measure is the largest over rows of max|a - b| / max|b| with b the
+golden; the bound is the case's own unless stated. The best token of a row must be the golden's wherever the golden's
+margin exceeds twice bound * max|b| of that row, and so must a continuation whose smallest margin exceeds it.
+Exit status 1 if anything is out of bounds.
+"""
+
+import argparse
+import array
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+DATA = pathlib.Path(__file__).resolve().parent / "data"
+CHUNK = 7
+
+
+def read_tensor(path, name):
+    """Rows of a float32 matrix in a safetensors file."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    entry = json.loads(raw[8:8 + length])[name]
+    assert entry["dtype"] == "F32", entry
+    begin, end = (8 + length + offset for offset in entry["data_offsets"])
+    values = array.array("f")
+    values.frombytes(raw[begin:end])
+    if sys.byteorder == "big":
+        values.byteswap()
+    columns = entry["shape"][1]
+    return [values[i:i + columns] for i in range(0, len(values), columns)]
+
+
+class Program:
+    def __init__(self, path, flags):
+        self.path, self.flags = path, flags
+
+    def __call__(self, *arguments):
+        command = [self.path, *map(str, arguments), "--json", *self.flags]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"status {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+        return json.loads(done.stdout)
+
+
+def row_error(found, golden):
+    """Relative error of one row, and whether the best token is the golden's or within reach of it."""
+    scale = max(map(abs, golden))
+    return max(abs(a - b) for a, b in zip(found, golden)) / scale
+
+
+def best_agrees(found, golden, bound):
+    best = max(range(len(golden)), key=golden.__getitem__)
+    second = max(value for i, value in enumerate(golden) if i != best)
+    if golden[best] - second <= 2 * bound * max(map(abs, golden)):
+        return True
+    return max(range(len(found)), key=found.__getitem__) == best
+
+
+def compare_logits(found, golden, bound):
+    """Largest relative error; a wrong shape, a number that is none, or a wrong best token counts as infinite."""
+    rows = found["logits"]
+    if len(rows) != len(golden) or any(len(a) != len(b) for a, b in zip(rows, golden)):
+        return float("inf")
+    errors = [row_error(a, b) for a, b in zip(rows, golden)]
+    if not all(error == error for error in errors):
+        return float("inf")
+    if not all(best_agrees(a, b, bound) for a, b in zip(rows, golden)):
+        return float("inf")
+    return max(errors)
+
+
+def with_old_config(folder, scratch):
+    for path in folder.iterdir():
+        if path.name == "model.safetensors":
+            shutil.copy(path, scratch)
+    shutil.copy(folder / "config.old.json", pathlib.Path(scratch) / "config.json")
+    return scratch
+
+
+def check_case(program, folder, stated_bound):
+    """(name of the check, figure, passed) for everything a case shows."""
+    golden = json.loads((folder / "golden.json").read_text())
+    logits = read_tensor(folder / "golden.safetensors", "logits")
+    bound = stated_bound or golden["bound"]
+    ids = ",".join(map(str, golden["prompt"]))
+
+    def run(model, *flags):
+        return compare_logits(program("logits", model, "--tokens", ids, *flags), logits, bound)
+
+    yield from judged("prefill", lambda: run(folder), bound)
+    with tempfile.TemporaryDirectory() as scratch:
+        yield from judged("old spelling", lambda: run(with_old_config(folder, scratch)), bound)
+    if golden["length_dependent"]:
+        return
+    yield from judged("chunks", lambda: run(folder, "--chunk", CHUNK), bound)
+    yield from judged("stepwise", lambda: run(folder, "--stepwise"), bound)
+    wanted = golden["continuation"]
+    scale = max(max(map(abs, row)) for row in logits)
+    clear = golden["greedy_margin"] > 2 * bound * scale
+
+    def greedy():
+        found = program("run", folder, "--tokens", ids, "--raw", "--temperature", 0, "--max-tokens", len(wanted))
+        return float(found["tokens"] != wanted and clear)
+
+    yield from judged("greedy", greedy, 0.5)
+
+
+def judged(name, work, bound):
+    try:
+        figure = work()
+    except (RuntimeError, KeyError, ValueError) as error:
+        yield name, str(error), False
+        return
+    yield name, figure, figure <= bound
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("words", nargs="*", help="only cases whose name contains one of these")
+    parser.add_argument("--backend", default="reference")
+    parser.add_argument("--compute")
+    parser.add_argument("--bound", type=float)
+    options = parser.parse_args()
+    flags = ["--backend", options.backend] + (["--compute", options.compute] if options.compute else [])
+    program = Program(options.program, flags)
+    cases = [f for f in sorted(DATA.iterdir()) if (f / "golden.json").exists()
+             and (not options.words or any(word in f.name for word in options.words))]
+    failed = 0
+    for folder in cases:
+        line = []
+        for name, figure, passed in check_case(program, folder, options.bound):
+            failed += not passed
+            shown = f"{figure:.1e}" if isinstance(figure, float) and name != "greedy" else ""
+            shown = shown or (figure if isinstance(figure, str) else "")
+            line.append(f"{'' if passed else 'FAILED '}{name} {shown}".strip())
+        print(f"{folder.name:24} {'; '.join(line)}", flush=True)
+    print(f"{len(cases)} cases, {failed} checks failed")
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
