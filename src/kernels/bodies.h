@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies of this build, one function per file that defines some; kernels/registry.cc lists them.
+#pragma once
+
+#include <span>
+
+#include "kernels/kernel.h"
+
+namespace firstlight::kernels {
+
+KernelBody gather_rows_reference();
+KernelBody gather_last_reference();
+KernelBody reshape_reference();
+KernelBody transpose_reference();
+KernelBody slice_reference();
+KernelBody concat_reference();
+KernelBody stack_reference();
+KernelBody cast_reference();
+KernelBody map_reference();
+KernelBody reduce_reference();
+KernelBody softmax_reference();
+KernelBody top_k_reference();
+KernelBody index_mask_reference();
+KernelBody rms_norm_reference();
+KernelBody layer_norm_reference();
+KernelBody linear_reference();
+KernelBody batched_linear_reference();
+KernelBody fused_linear_reference();
+KernelBody rope_reference();
+KernelBody append_reference();
+KernelBody attend_reference();
+KernelBody dequantize_reference();
+KernelBody pack_mxfp4_reference();
+
+}  // namespace firstlight::kernels

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies by symbol: an explicit list, so that what a build can run is read in one place.
+#include <string>
+#include <unordered_map>
+
+#include "kernels/bodies.h"
+
+namespace firstlight::kernels {
+namespace {
+
+using OneBody = KernelBody (*)();
+constexpr OneBody kBodies[] = {
+    gather_rows_reference, gather_last_reference,    reshape_reference,      transpose_reference, slice_reference,
+    concat_reference,      stack_reference,          cast_reference,         map_reference,       reduce_reference,
+    softmax_reference,     top_k_reference,          index_mask_reference,   rms_norm_reference,  layer_norm_reference,
+    linear_reference,      batched_linear_reference, fused_linear_reference, rope_reference,      append_reference,
+    attend_reference,      dequantize_reference,     pack_mxfp4_reference,
+};
+
+std::unordered_map<std::string_view, KernelBody> collect() {
+  std::unordered_map<std::string_view, KernelBody> bodies;
+  for (const OneBody body : kBodies) {
+    const KernelBody one = body();
+    FL_CHECK(bodies.emplace(one.symbol, one).second);
+  }
+  return bodies;
+}
+
+}  // namespace
+
+const KernelBody* find_kernel(std::string_view symbol) {
+  static const std::unordered_map<std::string_view, KernelBody> bodies = collect();
+  const auto found = bodies.find(symbol);
+  return found == bodies.end() ? nullptr : &found->second;
+}
+
+}  // namespace firstlight::kernels
