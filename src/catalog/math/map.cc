@@ -7,6 +7,8 @@ namespace {
 
 constexpr KernelRow kRows[] = {
     {"map_any_f32_ref", ops::OpKind::kMap, Backend::kReference, {}, accepts_row_major},
+    // What no fast form takes.
+    {"map_any_f32_ref", ops::OpKind::kMap, Backend::kCpu, {}, accepts_row_major, -1},
     {"map_any_f32_ref", ops::OpKind::kMap, Backend::kCpu, {}, accepts_row_major},
 };
 
