@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor/codec_blocks.h"
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -135,11 +136,14 @@ void decode_q6_k(const uint8_t* in, float* out) {
     const uint8_t* high = in + 128 + 32 * half;
     const uint8_t* scales = in + 192 + 8 * half;
     for (int group = 0; group < 4; ++group) {
-      for (int j = 0; j < 32; ++j) {
-        const int nibble = (low[32 * (group % 2) + j] >> (group / 2 * 4)) & 15;
-        const int q = (nibble | ((high[j] >> (2 * group)) & 3) << 4) - 32;
-        const auto scale = static_cast<float>(static_cast<int8_t>(scales[2 * group + j / 16]));
-        out[128 * half + 32 * group + j] = d * scale * static_cast<float>(q);
+      for (int part = 0; part < 2; ++part) {
+        const float scale = d * static_cast<float>(static_cast<int8_t>(scales[2 * group + part]));
+        float* to = out + 128 * half + 32 * group + 16 * part;
+        for (int j = 0; j < 16; ++j) {
+          const int nibble = (low[32 * (group % 2) + 16 * part + j] >> (group / 2 * 4)) & 15;
+          const int q = (nibble | ((high[16 * part + j] >> (2 * group)) & 3) << 4) - 32;
+          to[j] = scale * static_cast<float>(q);
+        }
       }
     }
   }
@@ -148,9 +152,11 @@ void decode_q6_k(const uint8_t* in, float* out) {
 // An E8M0 scale | 16 bytes of E2M1, nibbles as in Q4_0
 void decode_mxfp4(const uint8_t* in, float* out) {
   const float scale = f8e8m0_to_f32(in[0]);
+  std::array<float, 16> values;
+  for (uint8_t code = 0; code < 16; ++code) values[code] = scale * f4e2m1_to_f32(code);
   for (int j = 0; j < 16; ++j) {
-    out[j] = scale * f4e2m1_to_f32(in[1 + j] & 15);
-    out[j + 16] = scale * f4e2m1_to_f32(in[1 + j] >> 4);
+    out[j] = values[in[1 + j] & 15];
+    out[j + 16] = values[in[1 + j] >> 4];
   }
 }
 
