@@ -299,8 +299,12 @@ class Parser {
       types.push_back(FL_TRY(type()));
     } while (accept(","));
     std::vector<Region> regions;
-    while (peek("{")) regions.push_back(FL_TRY(parse_region(depth)));
-    const std::string scope = trailing_comment();
+    // The scope ends the line, behind the regions if there are any.
+    std::string scope = trailing_comment();
+    while (scope.empty() && opens_on_this_line()) {
+      regions.push_back(FL_TRY(parse_region(depth)));
+      scope = trailing_comment();
+    }
     builder_.set_scope(scope);
     auto added = builder_.add_with_regions(*op, operands, std::move(node_attributes), std::move(regions));
     if (!added.ok()) return error(added.status().message());
@@ -341,6 +345,11 @@ class Parser {
     }
     FL_TRY(expect("}"));
     return builder_.end_region(std::move(yields));
+  }
+
+  bool opens_on_this_line() const {
+    const size_t next = text_.find_first_not_of(' ', position_);
+    return next != std::string_view::npos && text_[next] == '{';
   }
 
   // The scope behind "# " on the rest of this line.

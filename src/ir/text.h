@@ -2,7 +2,7 @@
 // The text form of a graph: complete (parsing the printed text gives the same graph back) and meant to be read.
 //
 //   graph @llama {max_positions = 2048} {
-//     state kv.0 = append_log {owner = layer, rewind = truncate} (k: f32[3 x 64], v: f32[3 x 64])
+//     state kv.0 = append {owner = "layer", rewind = "truncate"} (k: f32[3 x 64], v: f32[3 x 64])
 //     input %tokens : i32[T]
 //     weight @model.embed_tokens.weight : q8_0[49152, 576] from "token_embd.weight"
 //     %0 = gather_rows @model.embed_tokens.weight, %tokens : f32[T, 576]
