@@ -50,15 +50,22 @@ class Parser {
     }
   }
 
-  bool peek(std::string_view token) {
+  bool accept(std::string_view token) {
+    const size_t start = position_;
     skip_space();
-    return text_.substr(position_).starts_with(token);
+    if (text_.substr(position_).starts_with(token)) {
+      position_ += token.size();
+      return true;
+    }
+    position_ = start;  // a comment that was skipped may be a node's scope
+    return false;
   }
 
-  bool accept(std::string_view token) {
-    if (!peek(token)) return false;
-    position_ += token.size();
-    return true;
+  bool peek(std::string_view token) {
+    const size_t start = position_;
+    const bool found = accept(token);
+    position_ = start;
+    return found;
   }
 
   Status expect(std::string_view token) {
@@ -103,6 +110,7 @@ class Parser {
   // The text from "{" to the matching "}", strings skipped.
   Result<ops::Attributes> attributes() {
     if (!peek("{")) return ops::Attributes{};
+    skip_space();
     const size_t start = position_;
     int depth = 0;
     for (; position_ < text_.size(); ++position_) {
@@ -167,6 +175,7 @@ class Parser {
   }
 
   Result<ValueId> value() {
+    skip_space();
     const size_t start = position_;
     const auto text = FL_TRY(reference());
     const auto found = values_.find(text);

@@ -22,7 +22,8 @@ namespace firstlight::runtime {
 struct ExecutorOptions {
   // Called on the loading thread with the bytes of weights done and their total.
   std::function<void(uint64_t done, uint64_t total)> load_progress;
-  Trace* trace = nullptr;  // step timers of loading and of every run; may be null
+  Trace* trace = nullptr;          // step timers of loading and of every run; may be null
+  int64_t memory_limit_bytes = 0;  // of weights made at load, activations and work space together; 0: none
 };
 
 struct MemoryUse {
@@ -68,7 +69,6 @@ class Executor {
   Status prepare_kernel(const plan::KernelStep& step);
   Status allocate_memory();
   Status run_load_steps();
-  int64_t resident_size(const plan::Buffer& buffer) const;
 
   // run.cc
   tensor::View view(plan::BufferId id, const Context& context) const;

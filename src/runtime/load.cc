@@ -197,14 +197,20 @@ Status Executor::prepare_kernel(const plan::KernelStep& step) {
   return ok_status();
 }
 
-int64_t Executor::resident_size(const plan::Buffer& buffer) const { return stored_bytes(buffer.type); }
-
 Status Executor::allocate_memory() {
   int64_t max_tokens = 0, max_outputs = 0;
   for (const plan::Bucket& bucket : plan_.buckets) {
     memory_.arena_bytes = std::max(memory_.arena_bytes, bucket.arena_bytes);
     max_tokens = std::max(max_tokens, bucket.max_tokens);
     max_outputs = std::max(max_outputs, bucket.max_outputs);
+  }
+  int64_t needed = memory_.arena_bytes + memory_.workspace_bytes;
+  for (const plan::Buffer& buffer : plan_.buffers) {
+    if (buffer.kind == plan::Buffer::Kind::kResident) needed += stored_bytes(buffer.type);
+  }
+  if (options_.memory_limit_bytes > 0 && needed > options_.memory_limit_bytes) {
+    return out_of_memory("weights, activations and work space: " + std::to_string(needed) + " bytes needed, " +
+                         std::to_string(options_.memory_limit_bytes) + " available behind the headroom");
   }
   arena_ = allocate(memory_.arena_bytes);
   workspace_ = allocate(memory_.workspace_bytes);
@@ -239,7 +245,7 @@ Status Executor::run_load_steps() {
     const auto& step = std::get<plan::KernelStep>(plan_.load_steps[i].body);
     for (const plan::BufferId id : step.outputs) {
       const plan::Buffer& buffer = plan_.buffer(id);
-      const int64_t bytes = resident_size(buffer);
+      const int64_t bytes = stored_bytes(buffer.type);
       auto& memory = owned_[static_cast<size_t>(id)] = allocate(bytes);
       if (memory == nullptr) {
         return out_of_memory(plan_.load_steps[i].label + ": " + std::to_string(bytes) + " bytes needed, after " +

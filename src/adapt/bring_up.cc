@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapt/bring_up.h"
+
+#include <chrono>
+
+#include "device/cpu/detect.h"
+
+namespace firstlight::adapt {
+namespace {
+
+class Stopwatch {
+ public:
+  // Seconds since the last call, or since the start.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target) {
+  const bool reference = options.backend == catalog::Backend::kReference;
+  return {.backend = options.backend,
+          .features = target.features,
+          .compute = options.compute,
+          .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
+          .buckets = options.buckets,
+          .disabled_passes = options.disabled_passes};
+}
+
+Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& checkpoint, plan::Plan plan,
+                                                ThreadPool& pool, const BringUpOptions& options,
+                                                const target::CpuTarget& target) {
+  const auto limit = static_cast<int64_t>((1 - options.headroom) * static_cast<double>(target.memory_bytes));
+  return runtime::Executor::create(
+      std::move(plan), checkpoint, pool,
+      {.load_progress = options.load_progress, .trace = options.trace, .memory_limit_bytes = limit});
+}
+
+Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& options) {
+  const target::CpuTarget target = device::detect_cpu();
+  auto loaded = std::make_unique<LoadedModel>();
+  Stopwatch watch;
+  loaded->checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(path)));
+  loaded->model = FL_TRY(intake::load_model(*loaded->checkpoint, options.intake));
+  loaded->intake_seconds = watch.lap();
+  auto plan = FL_TRY(compiler::compile(loaded->model.graph, compile_options(options, target), &loaded->passes));
+  loaded->compile_seconds = watch.lap();
+  loaded->pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options.num_threads});
+  loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));
+  loaded->load_seconds = watch.lap();
+  return loaded;
+}
+
+}  // namespace firstlight::adapt

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapt/text_assets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "adapt/gguf_text.h"
+#include "base/file_map.h"
+#include "base/json.h"
+#include "formats/gguf.h"
+#include "formats/hf_directory.h"
+#include "text/chat_template.h"
+
+namespace firstlight::adapt {
+namespace {
+
+namespace fs = std::filesystem;
+
+void set_tokenizer(TextAssets& assets, Result<text::Tokenizer> tokenizer, std::string source) {
+  assets.tokenizer_source = std::move(source);
+  if (tokenizer.ok()) {
+    assets.tokenizer = std::move(*tokenizer);
+  } else {
+    assets.tokenizer_error = tokenizer.status().to_string();
+  }
+}
+
+void set_template(TextAssets& assets, std::unique_ptr<text::ChatTemplate>& slot, const text::ChatTemplateSource& source,
+                  const std::string& where) {
+  auto compiled = text::ChatTemplate::compile(source.text, where);
+  if (compiled.ok()) {
+    slot = std::make_unique<text::ChatTemplate>(std::move(*compiled));
+    assets.chat_template_source = where;
+  } else {
+    assets.chat_template_error = compiled.status().to_string();
+  }
+}
+
+void set_templates(TextAssets& assets, const Result<std::vector<text::ChatTemplateSource>>& sources,
+                   const std::string& where) {
+  if (!sources.ok()) {
+    assets.chat_template_error = sources.status().to_string();
+    return;
+  }
+  const auto plain = text::select_chat_template(*sources, false);
+  const auto with_tools = text::select_chat_template(*sources, true);
+  if (!plain.ok()) {
+    assets.chat_template_error = plain.status().to_string();
+    return;
+  }
+  set_template(assets, assets.chat_template, *plain, where);
+  if (with_tools.ok() && with_tools->name != plain->name) {
+    set_template(assets, assets.tool_chat_template, *with_tools, where + " " + with_tools->name);
+  }
+}
+
+void load_from_gguf(TextAssets& assets, const formats::GgufFile& file) {
+  auto vocabulary = read_gguf_vocabulary(file);
+  set_tokenizer(assets, vocabulary.ok() ? text::load_gguf_vocabulary(*vocabulary) : std::move(vocabulary).status(),
+                "tokenizer.ggml");
+  std::vector<text::ChatTemplateSource> sources;
+  for (const formats::GgufEntry& entry : file.entries()) {
+    constexpr std::string_view kKey = "tokenizer.chat_template";
+    if (!entry.key.starts_with(kKey) || entry.key == "tokenizer.chat_templates") continue;
+    const auto text = file.get_string(entry.key);
+    if (!text.ok()) continue;
+    const std::string name = entry.key == kKey ? "default" : std::string(entry.key.substr(kKey.size() + 1));
+    sources.push_back({name, std::string(*text)});
+  }
+  if (sources.empty()) {
+    assets.chat_template_error = "not found: the file has no tokenizer.chat_template";
+  } else {
+    set_templates(assets, std::move(sources), "tokenizer.chat_template");
+  }
+}
+
+// "bos_token": a string, or an object with "content".
+void read_special_tokens(TextAssets& assets, const Json& config) {
+  for (const auto& [key, value] : config.items()) {
+    if (!key.ends_with("_token")) continue;
+    const Json* content = value.is_object() && value.contains("content") ? &value["content"] : &value;
+    if (content->is_string()) assets.special_tokens.emplace_back(key, content->get<std::string>());
+  }
+}
+
+std::string text_of(const std::optional<std::string>& path) {
+  if (!path) return "";
+  auto text = read_text_file(*path);
+  return text.ok() ? std::move(*text) : "";
+}
+
+void load_from_directory(TextAssets& assets, const std::string& path) {
+  const auto files = formats::HfDirectory::scan(path);
+  if (!files.ok()) {
+    assets.tokenizer_error = files.status().to_string();
+    return;
+  }
+  set_tokenizer(assets, text::load_tokenizer(files->root), files->root);
+  const std::string config_text = text_of(files->tokenizer_config);
+  const auto config = parse_json(config_text.empty() ? "{}" : config_text);
+  if (!config.ok() || !config->is_object()) {
+    assets.chat_template_error =
+        "tokenizer_config.json: " + (config.ok() ? "not an object" : config.status().message());
+    return;
+  }
+  read_special_tokens(assets, *config);
+  const std::string jinja = text_of(files->chat_template_jinja);
+  set_templates(assets, text::read_chat_templates(*config, jinja),
+                jinja.empty() ? "tokenizer_config.json" : "chat_template.jinja");
+}
+
+void load_single_file(TextAssets& assets, const std::string& path) {
+  const auto content = read_text_file(path);
+  if (!content.ok()) {
+    assets.tokenizer_error = content.status().to_string();
+    return;
+  }
+  const std::string name = fs::path(path).filename();
+  if (name.ends_with(".json")) {
+    set_tokenizer(assets, text::load_tokenizer_json(*content), path);
+  } else if (name.ends_with(".model")) {
+    set_tokenizer(assets, text::load_sentencepiece_model(*content), path);
+  } else {
+    assets.tokenizer_error =
+        path + ": no tokenizer file we know by its name (a directory, *.json, *.model or *.gguf wanted)";
+  }
+}
+
+// Special tokens that no file names by their text: by their ids.
+void fill_special_tokens(TextAssets& assets) {
+  if (!assets.tokenizer) return;
+  const auto add = [&](const char* name, std::optional<int32_t> id) {
+    const bool known = std::any_of(assets.special_tokens.begin(), assets.special_tokens.end(),
+                                   [&](const auto& token) { return token.first == name; });
+    if (id && !known) assets.special_tokens.emplace_back(name, std::string(assets.tokenizer->token_text(*id)));
+  };
+  add("bos_token", assets.tokenizer->bos_id());
+  add("eos_token", assets.tokenizer->eos_id());
+  add("unk_token", assets.tokenizer->unk_id());
+  add("pad_token", assets.tokenizer->pad_id());
+}
+
+}  // namespace
+
+TextAssets::TextAssets() = default;
+TextAssets::TextAssets(TextAssets&&) noexcept = default;
+TextAssets::~TextAssets() = default;
+
+Result<text::Tokenizer> TextAssets::require_tokenizer() const {
+  if (tokenizer) return *tokenizer;
+  return invalid_data("no usable tokenizer: " + tokenizer_error);
+}
+
+TextAssets load_text_assets(const std::string& path, const formats::Checkpoint* checkpoint) {
+  TextAssets assets;
+  std::error_code ignored;
+  if (checkpoint != nullptr && checkpoint->gguf() != nullptr) {
+    load_from_gguf(assets, *checkpoint->gguf());
+  } else if (!fs::is_directory(path, ignored) && !path.ends_with(".safetensors") && checkpoint == nullptr) {
+    load_single_file(assets, path);
+  } else {
+    load_from_directory(assets, path);
+  }
+  fill_special_tokens(assets);
+  return assets;
+}
+
+std::vector<int32_t> stop_token_ids(const intake::TokenFacts& facts, const TextAssets& assets) {
+  std::set<int32_t> ids;
+  for (const auto& [id, source] : facts.eos) ids.insert(static_cast<int32_t>(id));
+  if (assets.tokenizer && assets.tokenizer->eos_id()) ids.insert(*assets.tokenizer->eos_id());
+  return {ids.begin(), ids.end()};
+}
+
+}  // namespace firstlight::adapt

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text side of a model: tokenizer, chat template, the strings of its special tokens; whatever files they come from.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/tensor_file.h"
+#include "intake/intake.h"
+#include "text/tokenizer.h"
+
+namespace firstlight::text {
+class ChatTemplate;
+}
+
+namespace firstlight::adapt {
+
+struct TextAssets {
+  TextAssets();
+  TextAssets(TextAssets&&) noexcept;
+  ~TextAssets();
+
+  std::optional<text::Tokenizer> tokenizer;
+  std::unique_ptr<text::ChatTemplate> chat_template;                // null: the model has none
+  std::unique_ptr<text::ChatTemplate> tool_chat_template;           // null: tools use the same
+  std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token" -> "<s>", for templates
+  std::string tokenizer_error;                                      // why there is no tokenizer
+  std::string chat_template_error;                                  // why there is no template
+  std::string tokenizer_source, chat_template_source;               // the file or metadata key each was read from
+
+  // The tokenizer, or the Status that says why there is none.
+  Result<text::Tokenizer> require_tokenizer() const;
+};
+
+// Reads what is there; a broken tokenizer or template is no failure until somebody needs it. `path` is a directory with
+// tokenizer files, a GGUF file (vocabulary-only ones too) or a single tokenizer file. `checkpoint` may be null.
+TextAssets load_text_assets(const std::string& path, const formats::Checkpoint* checkpoint);
+
+// Token ids that end an answer: the model's facts and the tokenizer's own, without doubles.
+std::vector<int32_t> stop_token_ids(const intake::TokenFacts& facts, const TextAssets& assets);
+
+}  // namespace firstlight::adapt
