@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding one token at a time, for streams. The deltas joined, with the one of flush(), equal Tokenizer::decode of all ids;
-// each delta is valid UTF-8, and nothing is held back but an incomplete valid sequence (and, for the few decoders whose last
-// token differs from the others, that token).
+// Decoding one token at a time, for streams. The deltas joined, with the one of flush(), equal Tokenizer::decode of all
+// ids; each delta is valid UTF-8, and nothing is held back but an incomplete valid sequence (and, for the few decoders
+// whose last token differs from the others, that token).
 #pragma once
 
 #include <cstdint>

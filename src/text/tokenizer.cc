@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoding and decoding pipeline: added tokens out of the raw text, normalization, added tokens out of the normalized
-// text, words, the model. See tokenizer.h for the contract.
+// The encoding and decoding pipeline: added tokens out of the raw text, normalization, added tokens out of the
+// normalized text, words, the model. See tokenizer.h for the contract.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -210,13 +210,9 @@ std::optional<int32_t> Tokenizer::eos_id() const { return optional_id(parts_->eo
 std::optional<int32_t> Tokenizer::unk_id() const { return optional_id(parts_->unk_id); }
 std::optional<int32_t> Tokenizer::pad_id() const { return optional_id(parts_->pad_id); }
 
-bool Tokenizer::adds_bos() const {
-  return !parts_->prefix_ids.empty() && parts_->prefix_ids.front() == parts_->bos_id;
-}
+bool Tokenizer::adds_bos() const { return !parts_->prefix_ids.empty() && parts_->prefix_ids.front() == parts_->bos_id; }
 
-bool Tokenizer::adds_eos() const {
-  return !parts_->suffix_ids.empty() && parts_->suffix_ids.back() == parts_->eos_id;
-}
+bool Tokenizer::adds_eos() const { return !parts_->suffix_ids.empty() && parts_->suffix_ids.back() == parts_->eos_id; }
 
 bool looks_like_chat_markup(std::string_view content) {
   if (content.size() < 3) return false;
@@ -226,7 +222,8 @@ bool looks_like_chat_markup(std::string_view content) {
   std::string_view name = content.substr(1, content.size() - 2);
   constexpr std::string_view kWideBar = "\xEF\xBD\x9C";
   if (angle && name.size() >= 2 && name.front() == '|' && name.back() == '|') return true;
-  if (angle && name.size() >= 2 * kWideBar.size() && name.starts_with(kWideBar) && name.ends_with(kWideBar)) return true;
+  if (angle && name.size() >= 2 * kWideBar.size() && name.starts_with(kWideBar) && name.ends_with(kWideBar))
+    return true;
   if (name.front() == '/') name.remove_prefix(1);
   if (name.find_first_of(" \t\r\n<>") != std::string_view::npos) return false;
   return name.find('_') != std::string_view::npos || name == "think" || name == "INST";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token ids and back. One Tokenizer serves every kind of vocabulary: tokenizer.json, SentencePiece .model, GGUF,
-// tiktoken, vocab.json + merges.txt, RWKV world. Which kind it is shows only in the factories below.
+// Text to token ids and back. One Tokenizer serves every kind of vocabulary: tokenizer.json, SentencePiece .model,
+// GGUF, tiktoken, vocab.json + merges.txt, RWKV world. Which kind it is shows only in the factories below.
 //
 // Text that is not valid UTF-8 is read as if each maximal invalid subpart were U+FFFD.
 #pragma once
@@ -31,22 +31,24 @@ struct DecodeOptions {
 
 struct TokenizerParts;  // text/tokenizers/tokenizer_parts.h
 
-// Cheap to copy (copies share the tables), immutable after loading; all members may be called from any number of threads.
+// Cheap to copy (copies share the tables), immutable after loading; all members may be called from any number of
+// threads.
 class Tokenizer final {
  public:
   explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 
-  // The ids of the text. Errors: kInvalidData where the vocabulary can not express a character and has no unknown token;
-  // kUnsupported where a regular expression of the tokenizer meets its step limit on this text.
+  // The ids of the text. Errors: kInvalidData where the vocabulary can not express a character and has no unknown
+  // token; kUnsupported where a regular expression of the tokenizer meets its step limit on this text.
   Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  // The ids of the segments' concatenation: words and merges run across segment borders as if there were none. Only where
-  // all bytes of a control-token string are trusted does it become that token; in untrusted text no way leads to a control
-  // id (not even a model's own merges), and the string is encoded as ordinary text. Added tokens that are not control
-  // tokens are found everywhere. If all segments are trusted this is encode() of the concatenation.
+  // The ids of the segments' concatenation: words and merges run across segment borders as if there were none. Only
+  // where all bytes of a control-token string are trusted does it become that token; in untrusted text no way leads to
+  // a control id (not even a model's own merges), and the string is encoded as ordinary text. Added tokens that are not
+  // control tokens are found everywhere. If all segments are trusted this is encode() of the concatenation.
   Result<std::vector<int32_t>> encode_segments(std::span<const Segment> segments, bool add_special = false) const;
 
-  // The text of the ids, always valid UTF-8 (U+FFFD for each maximal invalid subpart). Ids that are no tokens are left out.
+  // The text of the ids, always valid UTF-8 (U+FFFD for each maximal invalid subpart). Ids that are no tokens are left
+  // out.
   std::string decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
 
   // The bytes the token contributes in the middle of a text, maybe part of a character only. Empty for an unknown id.
@@ -62,7 +64,8 @@ class Tokenizer final {
   bool is_special(int32_t id) const;
   // Never made from untrusted text: special tokens, GGUF control tokens, and added tokens that look like chat markup
   // (<|...|>, <｜...｜>, and <name> or [NAME] where the name has an underscore or is think, /think, INST, /INST), since
-  // several releases ship such markers without the special flag. Other added tokens (white space runs, HTML tags) are not.
+  // several releases ship such markers without the special flag. Other added tokens (white space runs, HTML tags) are
+  // not.
   bool is_control(int32_t id) const;
 
   std::optional<int32_t> bos_id() const;
@@ -109,12 +112,14 @@ Result<Tokenizer> load_sentencepiece_model(std::string_view bytes);
 // Lines of "base64 rank".
 Result<Tokenizer> load_tiktoken(std::string_view content, const TiktokenSpec& spec);
 // vocab.json + merges.txt (byte-level BPE). The word pattern follows the config's tokenizer_class.
-Result<Tokenizer> load_vocab_and_merges(std::string_view vocab_json, std::string_view merges, std::string_view config_json);
+Result<Tokenizer> load_vocab_and_merges(std::string_view vocab_json, std::string_view merges,
+                                        std::string_view config_json);
 // Lines of "id python-literal length".
 Result<Tokenizer> load_rwkv_vocabulary(std::string_view content);
 
-// The tokenizer of a model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt, else a *.tiktoken
-// file (kimi and llama3 families by their config), else rwkv_vocab*.txt. Errors: kNotFound when none is there.
+// The tokenizer of a model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt, else a
+// *.tiktoken file (kimi and llama3 families by their config), else rwkv_vocab*.txt. Errors: kNotFound when none is
+// there.
 Result<Tokenizer> load_tokenizer(const std::string& directory);
 
 }  // namespace firstlight::text

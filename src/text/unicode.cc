@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See unicode.h. Normal forms work code point by code point with utf8proc's decompositions; a run of ASCII takes a short way.
+// See unicode.h. Normal forms work code point by code point with utf8proc's decompositions; a run of ASCII takes a
+// short way.
 #include "text/unicode.h"
 
 #include <utf8proc.h>
@@ -129,15 +130,23 @@ std::string normalize(std::string_view text, NormalForm form) {
   if (is_ascii(text)) return std::string(text);
   int options = UTF8PROC_STABLE;
   switch (form) {
-    case NormalForm::kNfc: options |= UTF8PROC_COMPOSE; break;
-    case NormalForm::kNfd: options |= UTF8PROC_DECOMPOSE; break;
-    case NormalForm::kNfkc: options |= UTF8PROC_COMPOSE | UTF8PROC_COMPAT; break;
-    case NormalForm::kNfkd: options |= UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT; break;
+    case NormalForm::kNfc:
+      options |= UTF8PROC_COMPOSE;
+      break;
+    case NormalForm::kNfd:
+      options |= UTF8PROC_DECOMPOSE;
+      break;
+    case NormalForm::kNfkc:
+      options |= UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
+      break;
+    case NormalForm::kNfkd:
+      options |= UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
+      break;
   }
   utf8proc_uint8_t* buffer = nullptr;
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const auto length = utf8proc_map(bytes, static_cast<utf8proc_ssize_t>(text.size()), &buffer,
-                                   static_cast<utf8proc_option_t>(options));
+  const auto length =
+      utf8proc_map(bytes, static_cast<utf8proc_ssize_t>(text.size()), &buffer, static_cast<utf8proc_option_t>(options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(buffer, &std::free);
   if (length < 0) return std::string(text);
   return std::string(reinterpret_cast<const char*>(buffer), static_cast<size_t>(length));
@@ -202,8 +211,13 @@ bool is_word(char32_t c) {
   const bool circled = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
                        (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
   return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO) || is_mark(c) || circled ||
-         kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_PC ||
-         c == 0x200C || c == 0x200D;
+         kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_PC || c == 0x200C ||
+         c == 0x200D;
+}
+
+bool is_alphabetic_or_digit(char32_t c) {
+  const auto kind = category(c);
+  return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO) || is_numeric(c);
 }
 
 bool is_cjk_ideograph(char32_t c) {

@@ -43,8 +43,8 @@ size_t skip_space_right(std::string_view text, size_t end) {
 }
 
 bool inside(const std::vector<Span>& spans, size_t begin, size_t end) {
-  const auto after = std::upper_bound(spans.begin(), spans.end(), begin,
-                                      [](size_t at, const Span& span) { return at < span.begin; });
+  const auto after =
+      std::upper_bound(spans.begin(), spans.end(), begin, [](size_t at, const Span& span) { return at < span.begin; });
   return after != spans.begin() && std::prev(after)->end >= end;
 }
 
@@ -77,8 +77,8 @@ Result<AddedTokens> AddedTokens::build(std::vector<AddedToken> tokens, const Nor
 
 void AddedTokens::split(std::string_view text, Pass pass, const Rule& rule, std::vector<Part>& parts) const {
   const bool by_span = rule.policy == Policy::kTrustedSpans;
-  const ByteTrie& trie = pass == Pass::kRaw ? (by_span ? raw_with_control_ : raw_)
-                                            : (by_span ? normalized_plain_ : normalized_);
+  const ByteTrie& trie =
+      pass == Pass::kRaw ? (by_span ? raw_with_control_ : raw_) : (by_span ? normalized_plain_ : normalized_);
   size_t done = 0;
   for (size_t pos = 0; pos < text.size() && !trie.empty();) {
     if (!trie.can_begin(text[pos])) {

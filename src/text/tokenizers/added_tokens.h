@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are found in the text before (or right after) normalization and never split: control tokens and words that
-// were added to a trained vocabulary. Finds the leftmost, and there the longest, of all of them.
+// Tokens that are found in the text before (or right after) normalization and never split: control tokens and words
+// that were added to a trained vocabulary. Finds the leftmost, and there the longest, of all of them.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class AddedTokens {
     int32_t id = kNoToken;  // kNoToken: text between tokens
   };
 
-  // Which matches count: all of them, all but control tokens, or control tokens only inside `trusted` (sorted spans, which
-  // do not touch). In the last case control tokens are all found in the raw pass, by their content, so that the spans,
-  // which are places in the raw text, decide about every one of them.
+  // Which matches count: all of them, all but control tokens, or control tokens only inside `trusted` (sorted spans,
+  // which do not touch). In the last case control tokens are all found in the raw pass, by their content, so that the
+  // spans, which are places in the raw text, decide about every one of them.
   enum class Policy : uint8_t { kAll, kNoControl, kTrustedSpans };
   struct Rule {
     Policy policy = Policy::kAll;
@@ -55,10 +55,10 @@ class AddedTokens {
 
  private:
   std::vector<AddedToken> tokens_;
-  ByteTrie raw_;                // values are indexes into tokens_
+  ByteTrie raw_;  // values are indexes into tokens_
   ByteTrie normalized_;
-  ByteTrie raw_with_control_;   // raw_ and every control token
-  ByteTrie normalized_plain_;   // normalized_ without control tokens
+  ByteTrie raw_with_control_;  // raw_ and every control token
+  ByteTrie normalized_plain_;  // normalized_ without control tokens
 };
 
 }  // namespace firstlight::text

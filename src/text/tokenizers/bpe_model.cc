@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See bpe_model.h. Unknown characters follow the reference library (tokenizers), where a pending unknown token is written
-// after the byte tokens that follow it.
+// See bpe_model.h. Unknown characters follow the reference library (tokenizers), where a pending unknown token is
+// written after the byte tokens that follow it.
 #include "text/tokenizers/bpe_model.h"
 
 #include "text/tokenizers/byte_alphabet.h"

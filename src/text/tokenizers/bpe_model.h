@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding with a list of merges between token ids (tokenizer.json "BPE", vocab.json + merges.txt, GGUF "gpt2").
-// One word in, ids out; splitting into words and the byte alphabet are the pre-tokenizer's business.
+// Byte-pair encoding with a list of merges between token ids (tokenizer.json "BPE", vocab.json + merges.txt, GGUF
+// "gpt2"). One word in, ids out; splitting into words and the byte alphabet are the pre-tokenizer's business.
 #pragma once
 
 #include <array>
@@ -47,8 +47,9 @@ struct BpeOptions {
   int32_t unk_id = kNoToken;
   bool fuse_unk = false;
   bool byte_fallback = false;
-  bool ignore_merges = false;           // a word that is a token as a whole is taken as it is
-  bool unknown_blocks_merges = false;   // characters without a token keep their place while merging (llama.cpp), or vanish
+  bool ignore_merges = false;  // a word that is a token as a whole is taken as it is
+  bool unknown_blocks_merges =
+      false;  // characters without a token keep their place while merging (llama.cpp), or vanish
   std::string continuing_subword_prefix;
   std::string end_of_word_suffix;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The byte alphabet of GPT-2: each byte as a printable code point below U+0144, so that byte strings can be token texts.
+// The byte alphabet of GPT-2: each byte as a printable code point below U+0144, so that byte strings can be token
+// texts.
 #pragma once
 
 #include <array>
@@ -10,7 +11,8 @@
 
 namespace firstlight::text {
 
-// Code point of each byte: printable Latin-1 bytes stand for themselves, the other 68 follow from U+0100 on in byte order.
+// Code point of each byte: printable Latin-1 bytes stand for themselves, the other 68 follow from U+0100 on in byte
+// order.
 const std::array<char32_t, 256>& byte_alphabet();
 
 // The text's bytes written in the alphabet.

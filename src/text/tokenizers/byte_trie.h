@@ -24,7 +24,7 @@ class ByteTrie {
   bool empty() const { return nodes_.empty(); }
 
   struct Match {
-    size_t length = 0;   // bytes; 0 when nothing matched
+    size_t length = 0;  // bytes; 0 when nothing matched
     int32_t value = -1;
   };
 
@@ -58,7 +58,7 @@ class ByteTrie {
   std::vector<Node> nodes_;
   std::vector<unsigned char> labels_;  // edges of a node are neighbours, sorted by label
   std::vector<int32_t> targets_;
-  std::vector<int32_t> root_;          // children of the root by byte
+  std::vector<int32_t> root_;  // children of the root by byte
 };
 
 }  // namespace firstlight::text

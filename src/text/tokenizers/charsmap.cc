@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See charsmap.h. Unit layout of the double array (darts-clone): bits 0-7 label with bit 31, bit 8 "has leaf", bit 9 shifts
-// the offset of bits 10-30 by 8; a leaf's value is its bits 0-30.
+// See charsmap.h. Unit layout of the double array (darts-clone): bits 0-7 label with bit 31, bit 8 "has leaf", bit 9
+// shifts the offset of bits 10-30 by 8; a leaf's value is its bits 0-30.
 #include "text/tokenizers/charsmap.h"
 
 #include <cstring>
@@ -31,7 +31,8 @@ size_t grapheme_length(std::string_view text, size_t pos) {
 }  // namespace
 
 Result<Charsmap> Charsmap::parse(std::string_view blob) {
-  if (blob.size() < 4) return invalid_data("character map of " + std::to_string(blob.size()) + " bytes, wanted at least 4");
+  if (blob.size() < 4)
+    return invalid_data("character map of " + std::to_string(blob.size()) + " bytes, wanted at least 4");
   uint32_t trie_bytes = 0;
   std::memcpy(&trie_bytes, blob.data(), 4);
   if (trie_bytes % 4 != 0 || trie_bytes > blob.size() - 4) {

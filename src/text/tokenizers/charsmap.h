@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The precompiled character map of SentencePiece: a double-array trie of strings and what each is replaced by. Comes base64
-// coded in tokenizer.json ("Precompiled"), raw in .model files and as an array in GGUF. Every index is checked when used.
+// The precompiled character map of SentencePiece: a double-array trie of strings and what each is replaced by. Comes
+// base64 coded in tokenizer.json ("Precompiled"), raw in .model files and as an array in GGUF. Every index is checked
+// when used.
 //
 //   | u32 bytes of the trie | u32 units of the trie ... | replacement strings, each ended by a zero byte ... |
 #pragma once
@@ -21,14 +22,14 @@ class Charsmap {
   static Result<Charsmap> parse(std::string_view blob);
 
   struct Match {
-    size_t length = 0;               // bytes matched; 0: nothing
+    size_t length = 0;  // bytes matched; 0: nothing
     std::string_view replacement;
   };
   Match longest(std::string_view text) const;   // the longest key that begins the text
   Match shortest(std::string_view text) const;  // the shortest one
 
-  // The text as the tokenizers library normalizes it: grapheme by grapheme when under 6 bytes, else character by character,
-  // each replaced by what its shortest matching prefix maps to.
+  // The text as the tokenizers library normalizes it: grapheme by grapheme when under 6 bytes, else character by
+  // character, each replaced by what its shortest matching prefix maps to.
   std::string apply_by_grapheme(std::string_view text) const;
 
  private:

@@ -26,7 +26,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 // English spacing rules of the BERT decoders.
 std::string clean_up(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-      {" .", "."},   {" ?", "?"},   {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kRules) text = replace_all(text, from, to);
   return text;
@@ -174,7 +174,8 @@ void last_turn(const DecoderStep& step, Decoder::Stage& stage, std::vector<std::
     if (stage.num_tokens > 0) out.push_back(replace_all(rest, suffix->suffix, ""));
   } else if (const auto* strip = std::get_if<dec::Strip>(&step)) {
     std::string_view left = rest;
-    for (size_t i = 0; i < strip->stop && left.ends_with(strip->content); ++i) left.remove_suffix(strip->content.size());
+    for (size_t i = 0; i < strip->stop && left.ends_with(strip->content); ++i)
+      left.remove_suffix(strip->content.size());
     if (!left.empty()) out.emplace_back(left);
   } else if (!rest.empty()) {
     out.push_back(std::move(rest));

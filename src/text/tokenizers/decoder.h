@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From token strings back to text, as a chain of stages that pass strings on as early as they can. Decoding a whole list and
-// decoding it token by token run the same code, so that the joined pieces always equal the whole.
+// From token strings back to text, as a chain of stages that pass strings on as early as they can. Decoding a whole
+// list and decoding it token by token run the same code, so that the joined pieces always equal the whole.
 //
-// A stage works on separate tokens until one of them (Fuse, ByteLevel) makes one long string of them; later stages then see
-// that string in chunks. The last step replaces what is not UTF-8 by U+FFFD, one per maximal invalid subpart, and holds back
-// only an incomplete valid sequence.
+// A stage works on separate tokens until one of them (Fuse, ByteLevel) makes one long string of them; later stages then
+// see that string in chunks. The last step replaces what is not UTF-8 by U+FFFD, one per maximal invalid subpart, and
+// holds back only an incomplete valid sequence.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,33 @@ namespace dec {
 struct ByteLevel {};
 struct ByteFallback {};
 struct Fuse {};
-struct Metaspace { std::string replacement; bool strip_first = true; };
-struct WordPiece { std::string prefix; bool cleanup = true; };
-struct BpeSuffix { std::string suffix; };
-struct Strip { std::string content; size_t start = 0; size_t stop = 0; };
-struct Replace { std::string from; Regex pattern; bool is_regex = false; std::string content; };
-struct Ctc { std::string pad_token; std::string word_delimiter; bool cleanup = true; };
+struct Metaspace {
+  std::string replacement;
+  bool strip_first = true;
+};
+struct WordPiece {
+  std::string prefix;
+  bool cleanup = true;
+};
+struct BpeSuffix {
+  std::string suffix;
+};
+struct Strip {
+  std::string content;
+  size_t start = 0;
+  size_t stop = 0;
+};
+struct Replace {
+  std::string from;
+  Regex pattern;
+  bool is_regex = false;
+  std::string content;
+};
+struct Ctc {
+  std::string pad_token;
+  std::string word_delimiter;
+  bool cleanup = true;
+};
 struct JoinWithSpaces {};  // what is done where a file names no decoder
 
 }  // namespace dec
@@ -44,15 +65,15 @@ class Decoder {
 
   // The state of one decoding. Belongs to one thread; must not outlive its Decoder.
   struct Stage {
-    size_t num_tokens = 0;   // seen so far
-    std::string held;        // not passed on yet
-    std::string last;        // the token before (Ctc)
-    size_t stripped = 0;     // characters cut at the start (Strip after Fuse)
+    size_t num_tokens = 0;  // seen so far
+    std::string held;       // not passed on yet
+    std::string last;       // the token before (Ctc)
+    size_t stripped = 0;    // characters cut at the start (Strip after Fuse)
     bool past_start = false;
   };
   struct State {
     std::vector<Stage> stages;
-    std::string bytes;       // decoded, maybe incomplete UTF-8 at the end
+    std::string bytes;  // decoded, maybe incomplete UTF-8 at the end
   };
 
   State begin() const;

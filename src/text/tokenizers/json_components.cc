@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizers, decoders and post-processors of tokenizer.json; see json_components.h. Pre-tokenizers: json_pre_tokenizer.cc.
+// Normalizers, decoders and post-processors of tokenizer.json; see json_components.h. Pre-tokenizers:
+// json_pre_tokenizer.cc.
 #include "text/tokenizers/json_components.h"
-
 
 #include "text/tokenizers/base64.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The components of tokenizer.json besides the model: normalizer, pre-tokenizer, decoder, post-processor. Each reader takes
-// the component's JSON (nothing: the component is absent). Errors: kUnsupported naming an unknown type, kInvalidData.
+// The components of tokenizer.json besides the model: normalizer, pre-tokenizer, decoder, post-processor. Each reader
+// takes the component's JSON (nothing: the component is absent). Errors: kUnsupported naming an unknown type,
+// kInvalidData.
 #pragma once
 
 #include <optional>

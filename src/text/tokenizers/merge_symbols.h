@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merging loop shared by all byte-pair-like models: of all neighbouring symbols the pair with the smallest priority,
-// the leftmost first among equals, becomes one symbol, until no pair is left. O(n log n) in the number of symbols.
+// The merging loop shared by all byte-pair-like models: of all neighbouring symbols the pair with the smallest
+// priority, the leftmost first among equals, becomes one symbol, until no pair is left. O(n log n) in the number of
+// symbols.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 namespace firstlight::text {
 
 struct Symbol {
-  int32_t id = -1;       // the model's business
-  uint32_t begin = 0;    // bytes, in the word
-  uint32_t length = 0;   // bytes; 0 once merged into its left neighbour
+  int32_t id = -1;      // the model's business
+  uint32_t begin = 0;   // bytes, in the word
+  uint32_t length = 0;  // bytes; 0 once merged into its left neighbour
   int32_t prev = -1;
   int32_t next = -1;
 };
@@ -45,8 +46,8 @@ struct MergeScratch {
   }
 };
 
-// Merges scratch.symbols in place; what is left are the symbols with a length over 0. `lookup(left, right)` gives a Merge
-// and must depend on nothing but the two symbols.
+// Merges scratch.symbols in place; what is left are the symbols with a length over 0. `lookup(left, right)` gives a
+// Merge and must depend on nothing but the two symbols.
 template <typename Lookup>
 void merge_symbols(MergeScratch& scratch, Lookup lookup) {
   std::vector<Symbol>& symbols = scratch.symbols;

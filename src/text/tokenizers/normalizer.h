@@ -19,22 +19,42 @@ namespace firstlight::text {
 
 namespace norm {
 
-struct UnicodeForm { NormalForm form; };
+struct UnicodeForm {
+  NormalForm form;
+};
 struct Lowercase {};
 struct StripAccents {};  // drops every mark (M*)
-struct Strip { bool left = true; bool right = true; };
-struct Prepend { std::string text; };
-struct Replace { Regex pattern; std::string content; };
-struct ReplaceText { std::string from; std::string to; };
-struct Precompiled { std::shared_ptr<const Charsmap> map; };
-struct Bert { bool clean_text = true; bool handle_chinese_chars = true; bool strip_accents = true; bool lowercase = true; };
+struct Strip {
+  bool left = true;
+  bool right = true;
+};
+struct Prepend {
+  std::string text;
+};
+struct Replace {
+  Regex pattern;
+  std::string content;
+};
+struct ReplaceText {
+  std::string from;
+  std::string to;
+};
+struct Precompiled {
+  std::shared_ptr<const Charsmap> map;
+};
+struct Bert {
+  bool clean_text = true;
+  bool handle_chinese_chars = true;
+  bool strip_accents = true;
+  bool lowercase = true;
+};
 struct Nmt {};
 struct ByteLevel {};
 
 // The normalizer of SentencePiece: character map by longest match, white space folded and escaped as U+2581. Strings of
 // `user_defined` pass through untouched.
 struct SentencePiece {
-  std::shared_ptr<const Charsmap> map;  // may be null
+  std::shared_ptr<const Charsmap> map;           // may be null
   std::shared_ptr<const ByteTrie> user_defined;  // may be null
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;

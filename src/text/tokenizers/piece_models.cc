@@ -64,7 +64,8 @@ ScoreModel::ScoreModel(std::shared_ptr<const Vocabulary> vocabulary, ScoredPiece
   if (pieces_.strict_types) {
     std::vector<ByteTrie::Key> keys;
     for (int32_t id = 0; id < vocabulary_->end_id(); ++id) {
-      if (pieces_.types[static_cast<size_t>(id)] == PieceType::kUserDefined) keys.push_back({vocabulary_->text(id), id});
+      if (pieces_.types[static_cast<size_t>(id)] == PieceType::kUserDefined)
+        keys.push_back({vocabulary_->text(id), id});
     }
     user_defined_ = ByteTrie(std::move(keys));
   }
@@ -105,13 +106,13 @@ void ScoreModel::emit_split(std::string_view piece, std::vector<int32_t>& ids) c
   MergeScratch scratch;
   for (size_t pos = 0; pos < piece.size();) {
     const size_t length = std::min<size_t>(utf8_length(piece[pos]), piece.size() - pos);
-    scratch.add(vocabulary_->find(piece.substr(pos, length)), static_cast<uint32_t>(pos), static_cast<uint32_t>(length));
+    scratch.add(vocabulary_->find(piece.substr(pos, length)), static_cast<uint32_t>(pos),
+                static_cast<uint32_t>(length));
     pos += length;
   }
   merge_symbols(scratch, [&](const Symbol& left, const Symbol& right) {
     const Merge merge = lookup(piece, left, right, nullptr);
-    const bool unused =
-        merge.found && pieces_.types[static_cast<size_t>(merge.id)] == PieceType::kUnused;
+    const bool unused = merge.found && pieces_.types[static_cast<size_t>(merge.id)] == PieceType::kUnused;
     return unused ? Merge{} : merge;
   });
   bool after_unknown = false;

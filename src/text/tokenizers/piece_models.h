@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that look whole pieces of text up in the vocabulary instead of pairs of ids: tiktoken's byte ranks, SentencePiece's
-// BPE (pieces with scores) and the RWKV vocabulary (greedy longest match). One word (or stretch of text) in, ids out.
+// Models that look whole pieces of text up in the vocabulary instead of pairs of ids: tiktoken's byte ranks,
+// SentencePiece's BPE (pieces with scores) and the RWKV vocabulary (greedy longest match). One word (or stretch of
+// text) in, ids out.
 #pragma once
 
 #include <array>
@@ -31,12 +32,12 @@ class RankModel {
 enum class PieceType : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct ScoredPieces {
-  std::vector<float> scores;      // by id
-  std::vector<PieceType> types;   // by id
+  std::vector<float> scores;     // by id
+  std::vector<PieceType> types;  // by id
   int32_t unk_id = kNoToken;
   bool byte_fallback = false;
-  // SentencePiece: control, unknown and byte pieces never arise from text, unused ones are split again, user-defined ones
-  // are never merged with neighbours, and unknown runs give one id. Else llama.cpp's rules: every piece may arise.
+  // SentencePiece: control, unknown and byte pieces never arise from text, unused ones are split again, user-defined
+  // ones are never merged with neighbours, and unknown runs give one id. Else llama.cpp's rules: every piece may arise.
   bool strict_types = true;
 };
 

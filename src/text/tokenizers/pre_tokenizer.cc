@@ -12,21 +12,139 @@ namespace {
 
 // Scripts besides Common and the three that Japanese mixes.
 constexpr std::string_view kScripts[] = {
-    "Adlam", "Ahom", "Anatolian_Hieroglyphs", "Arabic", "Armenian", "Avestan", "Balinese", "Bamum", "Bassa_Vah",
-    "Batak", "Bengali", "Bhaiksuki", "Bopomofo", "Brahmi", "Braille", "Buginese", "Buhid", "Canadian_Aboriginal",
-    "Carian", "Caucasian_Albanian", "Chakma", "Cham", "Cherokee", "Coptic", "Cuneiform", "Cypriot", "Cyrillic",
-    "Deseret", "Devanagari", "Duployan", "Egyptian_Hieroglyphs", "Elbasan", "Ethiopic", "Georgian", "Glagolitic",
-    "Gothic", "Grantha", "Greek", "Gujarati", "Gurmukhi", "Hangul", "Hanunoo", "Hatran", "Hebrew", "Imperial_Aramaic",
-    "Inherited", "Inscriptional_Pahlavi", "Inscriptional_Parthian", "Javanese", "Kaithi", "Kannada", "Kayah_Li",
-    "Kharoshthi", "Khmer", "Khojki", "Khudawadi", "Lao", "Latin", "Lepcha", "Limbu", "Linear_A", "Linear_B", "Lisu",
-    "Lycian", "Lydian", "Mahajani", "Malayalam", "Mandaic", "Manichaean", "Marchen", "Meetei_Mayek", "Mende_Kikakui",
-    "Meroitic_Cursive", "Meroitic_Hieroglyphs", "Miao", "Modi", "Mongolian", "Mro", "Multani", "Myanmar", "Nabataean",
-    "New_Tai_Lue", "Newa", "Nko", "Ogham", "Ol_Chiki", "Old_Hungarian", "Old_Italic", "Old_North_Arabian",
-    "Old_Permic", "Old_Persian", "Old_South_Arabian", "Old_Turkic", "Oriya", "Osage", "Osmanya", "Pahawh_Hmong",
-    "Palmyrene", "Pau_Cin_Hau", "Phags_Pa", "Phoenician", "Psalter_Pahlavi", "Rejang", "Runic", "Samaritan",
-    "Saurashtra", "Sharada", "Shavian", "Siddham", "SignWriting", "Sinhala", "Sora_Sompeng", "Sundanese",
-    "Syloti_Nagri", "Syriac", "Tagalog", "Tagbanwa", "Tai_Le", "Tai_Tham", "Tai_Viet", "Takri", "Tamil", "Tangut",
-    "Telugu", "Thaana", "Thai", "Tibetan", "Tifinagh", "Tirhuta", "Ugaritic", "Vai", "Warang_Citi", "Yi",
+    "Adlam",
+    "Ahom",
+    "Anatolian_Hieroglyphs",
+    "Arabic",
+    "Armenian",
+    "Avestan",
+    "Balinese",
+    "Bamum",
+    "Bassa_Vah",
+    "Batak",
+    "Bengali",
+    "Bhaiksuki",
+    "Bopomofo",
+    "Brahmi",
+    "Braille",
+    "Buginese",
+    "Buhid",
+    "Canadian_Aboriginal",
+    "Carian",
+    "Caucasian_Albanian",
+    "Chakma",
+    "Cham",
+    "Cherokee",
+    "Coptic",
+    "Cuneiform",
+    "Cypriot",
+    "Cyrillic",
+    "Deseret",
+    "Devanagari",
+    "Duployan",
+    "Egyptian_Hieroglyphs",
+    "Elbasan",
+    "Ethiopic",
+    "Georgian",
+    "Glagolitic",
+    "Gothic",
+    "Grantha",
+    "Greek",
+    "Gujarati",
+    "Gurmukhi",
+    "Hangul",
+    "Hanunoo",
+    "Hatran",
+    "Hebrew",
+    "Imperial_Aramaic",
+    "Inherited",
+    "Inscriptional_Pahlavi",
+    "Inscriptional_Parthian",
+    "Javanese",
+    "Kaithi",
+    "Kannada",
+    "Kayah_Li",
+    "Kharoshthi",
+    "Khmer",
+    "Khojki",
+    "Khudawadi",
+    "Lao",
+    "Latin",
+    "Lepcha",
+    "Limbu",
+    "Linear_A",
+    "Linear_B",
+    "Lisu",
+    "Lycian",
+    "Lydian",
+    "Mahajani",
+    "Malayalam",
+    "Mandaic",
+    "Manichaean",
+    "Marchen",
+    "Meetei_Mayek",
+    "Mende_Kikakui",
+    "Meroitic_Cursive",
+    "Meroitic_Hieroglyphs",
+    "Miao",
+    "Modi",
+    "Mongolian",
+    "Mro",
+    "Multani",
+    "Myanmar",
+    "Nabataean",
+    "New_Tai_Lue",
+    "Newa",
+    "Nko",
+    "Ogham",
+    "Ol_Chiki",
+    "Old_Hungarian",
+    "Old_Italic",
+    "Old_North_Arabian",
+    "Old_Permic",
+    "Old_Persian",
+    "Old_South_Arabian",
+    "Old_Turkic",
+    "Oriya",
+    "Osage",
+    "Osmanya",
+    "Pahawh_Hmong",
+    "Palmyrene",
+    "Pau_Cin_Hau",
+    "Phags_Pa",
+    "Phoenician",
+    "Psalter_Pahlavi",
+    "Rejang",
+    "Runic",
+    "Samaritan",
+    "Saurashtra",
+    "Sharada",
+    "Shavian",
+    "Siddham",
+    "SignWriting",
+    "Sinhala",
+    "Sora_Sompeng",
+    "Sundanese",
+    "Syloti_Nagri",
+    "Syriac",
+    "Tagalog",
+    "Tagbanwa",
+    "Tai_Le",
+    "Tai_Tham",
+    "Tai_Viet",
+    "Takri",
+    "Tamil",
+    "Tangut",
+    "Telugu",
+    "Thaana",
+    "Thai",
+    "Tibetan",
+    "Tifinagh",
+    "Tirhuta",
+    "Ugaritic",
+    "Vai",
+    "Warang_Citi",
+    "Yi",
 };
 
 struct Piece {
@@ -181,7 +299,8 @@ Status step(const pretok::Metaspace& spec, WordList& list) {
       continue;
     }
     const char32_t mark = decode_utf8(spec.replacement, 0).value;
-    split_by_char({kept, word.at_start}, SplitBehavior::kMergedWithNext, [mark](char32_t c) { return c == mark; }, out);
+    split_by_char(
+        {kept, word.at_start}, SplitBehavior::kMergedWithNext, [mark](char32_t c) { return c == mark; }, out);
   }
   list.words = std::move(out);
   return ok_status();
@@ -200,10 +319,15 @@ Status step(const pretok::CharSplit& spec, WordList& list) {
   Words out;
   for (const WordList::Word& word : list.words) {
     switch (spec.kind) {
-      case pretok::CharClass::kWhiteSpace: split_by_char(word, spec.behavior, is_white_space, out); break;
-      case pretok::CharClass::kNumeric: split_by_char(word, spec.behavior, is_numeric, out); break;
+      case pretok::CharClass::kWhiteSpace:
+        split_by_char(word, spec.behavior, is_white_space, out);
+        break;
+      case pretok::CharClass::kNumeric:
+        split_by_char(word, spec.behavior, is_numeric, out);
+        break;
       case pretok::CharClass::kPunctuation:
-        split_by_char(word, spec.behavior, [](char32_t c) { return is_ascii_punctuation(c) || is_punctuation(c); }, out);
+        split_by_char(
+            word, spec.behavior, [](char32_t c) { return is_ascii_punctuation(c) || is_punctuation(c); }, out);
         break;
     }
   }
@@ -214,7 +338,10 @@ Status step(const pretok::CharSplit& spec, WordList& list) {
 Status step(const pretok::Whitespace&, WordList& list) {
   Words out;
   for (const WordList::Word& word : list.words) {
-    split_runs(word, [](char32_t c) { return is_white_space(c) ? 0 : is_word(c) ? 1 : 2; }, out);
+    split_runs(
+        word, [](char32_t c) { return is_white_space(c) ? 0
+                                      : is_word(c)      ? 1
+                                                        : 2; }, out);
   }
   list.words = std::move(out);
   return ok_status();
@@ -251,7 +378,8 @@ std::string_view byte_level_pattern() {
 }
 
 std::string unicode_scripts_pattern() {
-  // A space and a code point of no script stay with what stands before them; what stands before the first script is dropped.
+  // A space and a code point of no script stay with what stands before them; what stands before the first script is
+  // dropped.
   constexpr std::string_view kTail = "[ \\p{sc:Unknown}]*)+";
   std::string pattern = "(?:[\\p{sc:Han}\\p{sc:Hiragana}\\p{sc:Katakana}\\x{30FC}]";
   pattern.append(kTail).append("|(?:(?![ \\x{30FC}])\\p{sc:Common}").append(kTail);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts normalized text into words, the units no token crosses: a list of steps, each over the words the one before left.
-// Covers the pre-tokenizers of tokenizer.json; GGUF and tiktoken patterns are lists of Split steps.
+// Cuts normalized text into words, the units no token crosses: a list of steps, each over the words the one before
+// left. Covers the pre-tokenizers of tokenizer.json; GGUF and tiktoken patterns are lists of Split steps.
 #pragma once
 
 #include <deque>
@@ -28,17 +28,34 @@ enum class SplitBehavior : uint8_t { kRemoved, kIsolated, kMergedWithPrevious, k
 
 namespace pretok {
 
-struct ByteLevel { bool add_prefix_space = false; Regex pattern; bool use_regex = true; };
+struct ByteLevel {
+  bool add_prefix_space = false;
+  Regex pattern;
+  bool use_regex = true;
+};
 enum class Prefix : uint8_t { kFirst, kNever, kAlways };
-struct Metaspace { std::string replacement; Prefix prefix = Prefix::kAlways; bool split = true; };
-struct Split { Regex pattern; SplitBehavior behavior = SplitBehavior::kIsolated; bool invert = false; };
+struct Metaspace {
+  std::string replacement;
+  Prefix prefix = Prefix::kAlways;
+  bool split = true;
+};
+struct Split {
+  Regex pattern;
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool invert = false;
+};
 
 // Splits on characters of a class.
 enum class CharClass : uint8_t { kWhiteSpace, kPunctuation, kNumeric };
-struct CharSplit { CharClass kind; SplitBehavior behavior; };
+struct CharSplit {
+  CharClass kind;
+  SplitBehavior behavior;
+};
 
-struct Whitespace {};      // runs of \w, runs of neither \w nor \s
-struct FixedLength { size_t num_chars = 5; };
+struct Whitespace {};  // runs of \w, runs of neither \w nor \s
+struct FixedLength {
+  size_t num_chars = 5;
+};
 
 }  // namespace pretok
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled regular expression over UTF-8 text (PCRE2 with JIT). Patterns come from tokenizer files, written for Oniguruma,
-// Rust or std::regex; the constructs whose meaning differs there (\s, \w, class intersection, line anchors) are rewritten.
-// Matching is bounded: a pattern that needs too many steps gives an error, never a hang.
+// A compiled regular expression over UTF-8 text (PCRE2 with JIT). Patterns come from tokenizer files, written for
+// Oniguruma, Rust or std::regex; the constructs whose meaning differs there (\s, \w, class intersection, line anchors)
+// are rewritten. Matching is bounded: a pattern that needs too many steps gives an error, never a hang.
 #pragma once
 
 #include <memory>

@@ -61,7 +61,8 @@ Status read_added_decoder(const JsonElement& config, TokenizerDraft& draft) {
   const auto decoder = field(config, "added_tokens_decoder");
   if (!decoder) return ok_status();
   JsonObject entries;
-  if (decoder->get_object().get(entries) != simdjson::SUCCESS) return invalid_data("'added_tokens_decoder' is not an object");
+  if (decoder->get_object().get(entries) != simdjson::SUCCESS)
+    return invalid_data("'added_tokens_decoder' is not an object");
   for (const auto& entry : entries) {
     int64_t id = kNoToken;
     const auto [end, error] = std::from_chars(entry.key.data(), entry.key.data() + entry.key.size(), id);
@@ -73,7 +74,28 @@ Status read_added_decoder(const JsonElement& config, TokenizerDraft& draft) {
   return ok_status();
 }
 
+// BOS of a SentencePiece file: added by default where the class belongs to the Llama family.
+Status set_default_bos(const JsonElement& config, TokenizerDraft& draft) {
+  if (field(config, "add_bos_token") || !overrides_template(FL_TRY(string_field(config, "tokenizer_class", "")))) {
+    return ok_status();
+  }
+  set_presence(draft.parts.prefix_ids, draft.parts.bos_id, true, true);
+  return ok_status();
+}
+
 }  // namespace
+
+Result<Tokenizer> with_tokenizer_config(const Tokenizer& tokenizer, std::string_view config_json) {
+  TokenizerDraft draft;
+  draft.parts = tokenizer.parts();
+  draft.added = draft.parts.added.tokens();
+  FL_TRY(apply_tokenizer_config(config_json, ConfigRole::kOnlySource, draft).with_context("tokenizer_config.json"));
+  simdjson::dom::parser parser;
+  const JsonElement config = FL_TRY(parse_document(parser, config_json));
+  FL_TRY(set_default_bos(config, draft).with_context("tokenizer_config.json"));
+  for (const AddedToken& token : draft.added) draft.raw_text_ids.push_back(token.id);
+  return finish_tokenizer(std::move(draft));
+}
 
 Status append_added_token(const JsonElement& item, int64_t id, TokenizerDraft& draft) {
   if (!item.is_object()) return invalid_data("an added token is not an object");
@@ -114,7 +136,8 @@ Status apply_tokenizer_config(std::string_view config_json, ConfigRole role, Tok
   draft.added.resize(num_known);
   draft.added.insert(draft.added.end(), extra.begin(), extra.end());
   FL_TRY(read_named_ids(config, draft));
-  const bool decides = role == ConfigRole::kOnlySource || overrides_template(FL_TRY(string_field(config, "tokenizer_class", "")));
+  const bool decides =
+      role == ConfigRole::kOnlySource || overrides_template(FL_TRY(string_field(config, "tokenizer_class", "")));
   if (!decides) return ok_status();
   const bool only = role == ConfigRole::kOnlySource;
   if (only || field(config, "add_bos_token")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer.json (and tokenizer_config.json). The file's "truncation" and "padding" are not applied: they are defaults for
-// batch encoding, and a prompt is never cut behind the caller's back. BPE dropout, a training device, is refused.
+// tokenizer.json (and tokenizer_config.json). The file's "truncation" and "padding" are not applied: they are defaults
+// for batch encoding, and a prompt is never cut behind the caller's back. BPE dropout, a training device, is refused.
 #include <utility>
 
 #include "text/tokenizers/json_components.h"
@@ -14,7 +14,8 @@ namespace {
 Result<std::shared_ptr<Vocabulary>> read_vocab(const JsonElement& model) {
   const auto vocab = field(model, "vocab");
   JsonObject object;
-  if (!vocab || vocab->get_object().get(object) != simdjson::SUCCESS) return invalid_data("model: 'vocab' is not an object");
+  if (!vocab || vocab->get_object().get(object) != simdjson::SUCCESS)
+    return invalid_data("model: 'vocab' is not an object");
   auto vocabulary = std::make_shared<Vocabulary>();
   vocabulary->reserve(object.size(), object.size() * 8);
   for (const auto& entry : object) {
@@ -29,7 +30,9 @@ Result<std::shared_ptr<Vocabulary>> read_vocab(const JsonElement& model) {
 
 // "left right" or ["left", "right"].
 Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonElement& merge, size_t rank) {
-  const auto malformed = [rank] { return invalid_data("model: merge " + std::to_string(rank) + " is not a pair of tokens"); };
+  const auto malformed = [rank] {
+    return invalid_data("model: merge " + std::to_string(rank) + " is not a pair of tokens");
+  };
   std::string_view text;
   if (merge.get_string().get(text) == simdjson::SUCCESS) {
     const size_t space = text.find(' ');
@@ -39,7 +42,8 @@ Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonEleme
   JsonArray pair;
   std::string_view left, right;
   if (merge.get_array().get(pair) != simdjson::SUCCESS || pair.size() != 2 ||
-      pair.at(0).get_string().get(left) != simdjson::SUCCESS || pair.at(1).get_string().get(right) != simdjson::SUCCESS) {
+      pair.at(0).get_string().get(left) != simdjson::SUCCESS ||
+      pair.at(1).get_string().get(right) != simdjson::SUCCESS) {
     return malformed();
   }
   return std::pair(left, right);
@@ -83,8 +87,8 @@ Result<MergeTable> read_merges(const JsonElement& model, const Vocabulary& vocab
 
 Status read_bpe(const JsonElement& model, TokenizerParts& parts) {
   double dropout = 0;
-  if (const auto value = field(model, "dropout"); value && value->get_double().get(dropout) == simdjson::SUCCESS &&
-                                                  dropout != 0) {
+  if (const auto value = field(model, "dropout");
+      value && value->get_double().get(dropout) == simdjson::SUCCESS && dropout != 0) {
     return unsupported("model: BPE dropout " + std::to_string(dropout));
   }
   auto vocabulary = FL_TRY(read_vocab(model));
@@ -115,7 +119,8 @@ Status read_unigram(const JsonElement& model, TokenizerParts& parts) {
     std::string_view token;
     double score = 0;
     if (entry.get_array().get(pair) != simdjson::SUCCESS || pair.size() != 2 ||
-        pair.at(0).get_string().get(token) != simdjson::SUCCESS || pair.at(1).get_double().get(score) != simdjson::SUCCESS) {
+        pair.at(0).get_string().get(token) != simdjson::SUCCESS ||
+        pair.at(1).get_double().get(score) != simdjson::SUCCESS) {
       return invalid_data("model: entry " + std::to_string(pieces.scores.size()) + " is not a pair of token and score");
     }
     FL_TRY(vocabulary->add(token, static_cast<int64_t>(pieces.scores.size())));
@@ -206,10 +211,12 @@ Result<Tokenizer> load_tokenizer_json(std::string_view json, std::string_view co
   parts.pre_tokenizer = FL_TRY(read_pre_tokenizer(field(document, "pre_tokenizer")).with_context("tokenizer.json"));
   parts.decoder = FL_TRY(read_decoder(field(document, "decoder")).with_context("tokenizer.json"));
   FL_TRY(read_added_tokens(document, draft).with_context("tokenizer.json"));
-  const PostProcessor post = FL_TRY(read_post_processor(field(document, "post_processor")).with_context("tokenizer.json"));
+  const PostProcessor post =
+      FL_TRY(read_post_processor(field(document, "post_processor")).with_context("tokenizer.json"));
   FL_TRY(set_template_ids(post.prefix_ids, parts.prefix_ids));
   FL_TRY(set_template_ids(post.suffix_ids, parts.suffix_ids));
-  FL_TRY(apply_tokenizer_config(config_json, ConfigRole::kBesideTokenizerJson, draft).with_context("tokenizer_config.json"));
+  FL_TRY(apply_tokenizer_config(config_json, ConfigRole::kBesideTokenizerJson, draft)
+             .with_context("tokenizer_config.json"));
   return finish_tokenizer(std::move(draft));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a Tokenizer is made of. Loaders fill this struct; finish_tokenizer() checks it, derives the tables that depend on
-// all of it, and closes it.
+// Everything a Tokenizer is made of. Loaders fill this struct; finish_tokenizer() checks it, derives the tables that
+// depend on all of it, and closes it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@
 
 namespace firstlight::text {
 
-using Model = std::variant<BpeModel, RankModel, ScoreModel, LongestMatchModel, UnigramModel, WordPieceModel, WordLevelModel>;
+using Model =
+    std::variant<BpeModel, RankModel, ScoreModel, LongestMatchModel, UnigramModel, WordPieceModel, WordLevelModel>;
 
 struct TokenizerParts {
   std::shared_ptr<const Vocabulary> vocabulary;  // the model's tokens
@@ -41,7 +42,8 @@ struct TokenizerParts {
   int32_t pad_id = kNoToken;
   // A word's ids do not depend on its neighbours, so that equal words of one text are encoded once.
   bool cache_words = true;
-  // By id. `raw_text`: decoded as the plain string, around the decoder (added tokens of GGUF and tiktoken vocabularies).
+  // By id. `raw_text`: decoded as the plain string, around the decoder (added tokens of GGUF and tiktoken
+  // vocabularies).
   std::vector<bool> special;
   std::vector<bool> control;
   std::vector<bool> raw_text;
@@ -50,14 +52,15 @@ struct TokenizerParts {
 };
 
 // Gives one id to a running decoding, and appends the text that is certain now.
-void push_token(const TokenizerParts& parts, int32_t id, DecodeOptions options, Decoder::State& state, std::string& out);
+void push_token(const TokenizerParts& parts, int32_t id, DecodeOptions options, Decoder::State& state,
+                std::string& out);
 
 // What the loaders know besides the parts.
 struct TokenizerDraft {
   TokenizerParts parts;
   std::vector<AddedToken> added;
   std::vector<int32_t> raw_text_ids;
-  std::vector<int32_t> control_ids;   // control tokens that are found in text by no added token
+  std::vector<int32_t> control_ids;  // control tokens that are found in text by no added token
 };
 
 // Errors: those of AddedTokens::build; kInvalidData for ids out of range.

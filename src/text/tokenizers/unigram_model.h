@@ -17,13 +17,13 @@
 namespace firstlight::text {
 
 struct UnigramPieces {
-  std::vector<double> scores;   // by id
-  std::vector<bool> excluded;   // by id: pieces that never arise from text; may be shorter than the vocabulary
-  double unk_score = 0;         // of one unknown character
+  std::vector<double> scores;  // by id
+  std::vector<bool> excluded;  // by id: pieces that never arise from text; may be shorter than the vocabulary
+  double unk_score = 0;        // of one unknown character
   int32_t unk_id = kNoToken;
   bool byte_fallback = false;
-  bool round_to_float = false;  // sums are kept in single precision (SentencePiece), which decides near ties
-  double user_defined_factor = 0;   // with user_defined: score = bytes * factor - 0.1
+  bool round_to_float = false;     // sums are kept in single precision (SentencePiece), which decides near ties
+  double user_defined_factor = 0;  // with user_defined: score = bytes * factor - 0.1
   std::vector<bool> user_defined;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two-way table between token strings and ids. Strings live in one block of memory; ids may have gaps. Built once by
-// a loader, then only read, from any number of threads.
+// The two-way table between token strings and ids. Strings live in one block of memory; ids may have gaps. Built once
+// by a loader, then only read, from any number of threads.
 #pragma once
 
 #include <cstdint>

@@ -14,9 +14,9 @@
 namespace firstlight::text {
 
 struct WordPieceOptions {
-  std::string word_prefix;                      // in front of a word's first piece ("▁" in GGUF files)
-  std::string continuing_prefix = "##";         // in front of its other pieces
-  size_t max_chars = 100;                       // longer words are unknown
+  std::string word_prefix;               // in front of a word's first piece ("▁" in GGUF files)
+  std::string continuing_prefix = "##";  // in front of its other pieces
+  size_t max_chars = 100;                // longer words are unknown
   int32_t unk_id = kNoToken;
 };
 
