@@ -1,0 +1,13 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- The templates that specs share.
+return {
+  activation = require "std.activation",
+  attention = require "std.attention",
+  config = require "std.config",
+  head = require "std.head",
+  mlp = require "std.mlp",
+  moe = require "std.moe",
+  norm = require "std.norm",
+  rope = require "std.rope",
+  window = require "std.window",
+}

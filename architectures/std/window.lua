@@ -1,0 +1,56 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Sliding windows: a function from the layer to its window, 0 for none. Token i sees i - W + 1 .. i.
+local window = {}
+
+-- For models that have none; a config that states one is refused, not ignored.
+function window.none(c)
+  c:expect("sliding_window", null, "this model type has no sliding window")
+  local types = c:list("layer_types", nil)
+  for i = 0, types and #types - 1 or -1 do
+    if types[i] ~= "full_attention" then unsupported("layer_types[" .. i .. "]: found " .. types[i]) end
+  end
+  return nil
+end
+
+local function by_types(types, layers, size)
+  if #types < layers then error("layer_types has " .. #types .. " entries for " .. layers .. " layers") end
+  local windows = {}
+  for i = 0, #types - 1 do
+    if types[i] == "sliding_attention" then
+      if not size then error("layer_types[" .. i .. "] is sliding_attention, but no sliding_window is in use") end
+      windows[i] = size
+    elseif types[i] ~= "full_attention" then
+      unsupported("layer_types[" .. i .. "]: found " .. tostring(types[i]))
+    end
+  end
+  return function(i) return windows[i] or 0 end
+end
+
+-- options.switch: the window counts only with use_sliding_window, from layer max_window_layers on (Qwen).
+-- options.every: without layer_types, layer i is full when (i + 1) % every == 0 (Gemma).
+function window.from_config(c, layers, options)
+  local size = c:count("sliding_window", nil)
+  if options.switch and not c:bool("use_sliding_window", false) then
+    c:waive("sliding_window", "use_sliding_window is off")
+    size = nil
+  end
+  local types = c:list("layer_types", nil)
+  if types or not size then
+    c:waive("max_window_layers", types and "layer_types states the kind of each layer" or "no window is in use")
+  end
+  if types then
+    local windows = by_types(types, layers, size)
+    local any = false
+    for i = 0, layers - 1 do any = any or windows(i) > 0 end
+    if size and not any then c:waive("sliding_window", "layer_types has no sliding layer") end
+    return windows
+  end
+  if not size then return nil end
+  if options.every then
+    return function(i) return (i + 1) % options.every == 0 and 0 or size end
+  end
+  local first = options.switch and c:int "max_window_layers" or 0
+  return function(i) return i >= first and size or 0 end
+end
+
+return window

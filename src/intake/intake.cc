@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "intake/intake.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/file_map.h"
+#include "formats/gguf.h"
+#include "formats/hf_directory.h"
+#include "intake/config_tree.h"
+#include "intake/model_facts.h"
+#include "intake/probe.h"
+#include "intake/quantisation.h"
+#include "intake/spec_store.h"
+#include "intake/tensor_table.h"
+#include "intake/trace.h"
+#include "ir/verify.h"
+#include "tensor/codec.h"
+
+namespace firstlight::intake {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+constexpr size_t kMaxListed = 40;
+
+Result<SpecStore> open_store(const IntakeOptions& options) {
+  SpecStore store = FL_TRY(SpecStore::open(options.architectures_dir));
+  if (!options.spec_file.empty()) FL_TRY(store.use_file(options.spec_file));
+  return store;
+}
+
+SandboxLimits limits_of(const IntakeOptions& options) {
+  return {.steps = options.step_limit, .memory_bytes = options.memory_limit_bytes};
+}
+
+bool is_allowed(const IntakeOptions& options, const std::string& name) {
+  return std::find(options.allow_unbound.begin(), options.allow_unbound.end(), name) != options.allow_unbound.end();
+}
+
+const char* const kAllowed = "admitted by --allow-unbound";
+
+ConfigCoverage judge_config(const ConfigNode& config, const Trace& trace, const std::set<std::string>& unbound,
+                            const IntakeOptions& options) {
+  ConfigCoverage coverage;
+  for (const ConfigLeaf& leaf : config_leaves(config)) {
+    const std::string* reason = waiver_of(trace.config, leaf.path);
+    if (reason != nullptr) {
+      // A waived object counts as the one key it is.
+      const auto whole = std::find_if(trace.config.waived_objects.begin(), trace.config.waived_objects.end(),
+                                      [&](const auto& entry) { return leaf.path.starts_with(entry.first); });
+      const bool exact = trace.config.waived.contains(leaf.path) || whole == trace.config.waived_objects.end();
+      coverage.waived[exact ? leaf.path : whole->first] = *reason;
+    } else if (trace.config.touched.contains(leaf.path) && !unbound.contains(leaf.path)) {
+      coverage.bound.push_back(leaf.path);
+    } else if (is_allowed(options, leaf.path)) {
+      coverage.waived[leaf.path] = kAllowed;
+    } else {
+      coverage.unknown.push_back(leaf.path);
+    }
+  }
+  return coverage;
+}
+
+// The reason of the layer range that holds the name; "model.layers.61.x" is in layers 61 to 61 of "model.layers.".
+const std::string* layer_waiver(const Trace& trace, const std::string& name) {
+  for (const LayerWaiver& waiver : trace.waived_layers) {
+    if (!name.starts_with(waiver.prefix)) continue;
+    const size_t dot = name.find('.', waiver.prefix.size());
+    const std::string number = name.substr(waiver.prefix.size(), dot - waiver.prefix.size());
+    if (dot == std::string::npos || number.empty() || number.size() > 6 ||
+        number.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    const int64_t layer = std::stol(number);
+    if (layer >= waiver.first && layer <= waiver.last) return &waiver.reason;
+  }
+  return nullptr;
+}
+
+TensorCoverage judge_tensors(const TensorTable& tensors, const Trace& trace, const IntakeOptions& options) {
+  TensorCoverage coverage;
+  std::set<std::string> alive;
+  for (const auto& [name, source] : trace.graph.weight_sources) alive.insert(source.tensor);
+  coverage.missing = trace.missing_tensors;
+  for (const std::string& name : trace.missing_tensors) alive.erase(name);
+  coverage.bound.assign(alive.begin(), alive.end());
+  for (const auto& [name, info] : tensors.all()) {
+    if (alive.contains(name)) continue;
+    if (const auto it = trace.waived_tensors.find(name); it != trace.waived_tensors.end()) {
+      coverage.waived[name] = it->second;
+    } else if (const std::string* reason = layer_waiver(trace, name)) {
+      coverage.waived[name] = *reason;
+    } else if (is_allowed(options, name)) {
+      coverage.waived[name] = kAllowed;
+    } else {
+      coverage.unbound.push_back(name);
+    }
+  }
+  return coverage;
+}
+
+std::string list_of(const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string text = std::to_string(names.size()) + " " + what + ": ";
+  for (size_t i = 0; i < names.size() && i < kMaxListed; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMaxListed) text += ", …";
+  return text + "; ";
+}
+
+Status judge(const CoverageReport& coverage, const std::string& spec) {
+  if (coverage.complete()) return ok_status();
+  std::string text = list_of("config keys are unknown", coverage.config.unknown) +
+                     list_of("tensors are unbound", coverage.tensors.unbound) +
+                     list_of("tensors are missing", coverage.tensors.missing);
+  text.resize(text.size() - 2);
+  return invalid_data(spec + ": " + text);
+}
+
+struct Source {
+  ConfigNode config;
+  TensorTable tensors;
+  bool gguf = false;
+  std::function<Result<std::vector<double>>(const std::string&)> read_floats;
+  std::string config_name;
+};
+
+Result<Model> build(const Source& source, const IntakeOptions& options) {
+  const SpecStore store = FL_TRY(open_store(options));
+  ConfigRecord quantisation_record;
+  const Quantisation quantisation =
+      source.gguf ? Quantisation{} : FL_TRY(resolve_quantisation(source.config, source.tensors, quantisation_record));
+  const TraceInput input{.specs = &store,
+                         .tensors = &source.tensors,
+                         .quantisation = &quantisation,
+                         .gguf = source.gguf,
+                         .read_floats = source.read_floats,
+                         .limits = limits_of(options)};
+  Trace trace = FL_TRY(run_trace(input, source.config));
+  trace.config.touched.merge(quantisation_record.touched);
+
+  Model model;
+  model.architecture = trace.architecture;
+  model.spec = trace.spec;
+  model.quantisation = quantisation.description;
+  std::set<std::string> unbound;
+  if (options.probe_config) unbound = find_unbound_keys(input, source.config, trace, options.probe_threads);
+  model.coverage.config = judge_config(source.config, trace, unbound, options);
+  model.coverage.tensors = judge_tensors(source.tensors, trace, options);
+  FL_TRY(judge(model.coverage, trace.spec));
+  model.graph = std::move(trace.graph);
+  FL_TRY(ir::verify(model.graph));
+  model.warnings = std::move(trace.warnings);
+  model.warnings.insert(model.warnings.end(), quantisation.warnings.begin(), quantisation.warnings.end());
+  add_config_tokens(model.graph, source.config_name, model.tokens);
+  if (const ops::Attribute* limit = model.graph.metadata.find("max_positions")) {
+    if (const auto* value = std::get_if<int64_t>(limit)) model.max_positions = *value;
+  }
+  return model;
+}
+
+Result<std::string> optional_text(const std::optional<std::string>& path) {
+  if (!path) return std::string();
+  return read_text_file(*path, kMaxConfigBytes);
+}
+
+Result<std::vector<double>> read_floats(const formats::Checkpoint& checkpoint, const std::string& name) {
+  const formats::TensorRecord* record = checkpoint.find(name);
+  if (record == nullptr) return not_found("tensor " + name + " is missing");
+  if (record->dtype != tensor::DType::kF32 || record->num_elements() > 65536) {
+    return unsupported("tensor " + name + ": found " + record->stored_type + ", wanted a short F32 vector");
+  }
+  const auto bytes = FL_TRY(checkpoint.bytes(*record));
+  std::vector<float> values(static_cast<size_t>(record->num_elements()));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return std::vector<double>(values.begin(), values.end());
+}
+
+}  // namespace
+
+Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOptions& options) {
+  Source source{.config = {},
+                .tensors = TensorTable::of(checkpoint),
+                .gguf = false,
+                .read_floats = {},
+                .config_name = "config.json"};
+  if (const formats::GgufFile* gguf = checkpoint.gguf()) {
+    source.gguf = true;
+    source.config_name = "GGUF metadata";
+    source.config = FL_TRY(config_tree_of_gguf(*gguf));
+    source.read_floats = [&checkpoint](const std::string& name) { return read_floats(checkpoint, name); };
+    Model model = FL_TRY(build(source, options));
+    add_gguf_tokens(*gguf, model.tokens);
+    return model;
+  }
+  const auto directory = FL_TRY(formats::HfDirectory::scan(checkpoint.files().at(0)));
+  if (!directory.config) return not_found("no config.json in " + directory.root);
+  const std::string config = FL_TRY(optional_text(directory.config));
+  source.config = FL_TRY(parse_config_tree(config).with_context(*directory.config));
+  Model model = FL_TRY(build(source, options));
+  FL_TRY(add_generation_tokens(FL_TRY(optional_text(directory.generation_config)), model.tokens));
+  return model;
+}
+
+Result<Model> trace_model(const ModelDescription& description, const std::vector<TensorHeader>* tensors,
+                          const IntakeOptions& options) {
+  Source source{.config = FL_TRY(parse_config_tree(description.config).with_context(description.config_name)),
+                .tensors = tensors == nullptr ? TensorTable::open_ended() : TensorTable::of(*tensors),
+                .gguf = false,
+                .read_floats = {},
+                .config_name = description.config_name};
+  Model model = FL_TRY(build(source, options));
+  FL_TRY(add_generation_tokens(description.generation_config, model.tokens));
+  return model;
+}
+
+Result<std::vector<SpecInfo>> list_specs(const IntakeOptions& options) {
+  const SpecStore store = FL_TRY(open_store(options));
+  std::vector<SpecInfo> specs;
+  for (auto& [path, types] : FL_TRY(matched_types(store, limits_of(options)))) specs.push_back({path, types});
+  return specs;
+}
+
+}  // namespace firstlight::intake

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one trace collects: the graph under construction and the record of config keys and tensors. Reached from every
+// builtin through the Lua state's extra space.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "intake/config_tree.h"
+#include "intake/lua/kinds.h"
+#include "intake/quantisation.h"
+#include "intake/tensor_table.h"
+#include "ir/builder.h"
+#include "ops/expression.h"
+
+namespace firstlight::intake {
+
+struct LayerWaiver {
+  std::string prefix;  // "model.layers."
+  int64_t first = 0;
+  int64_t last = 0;  // included
+  std::string reason;
+};
+
+struct Tracer {
+  Tracer(const TensorTable& tensor_table, const Quantisation& quant) : tensors(tensor_table), quantisation(quant) {}
+
+  const TensorTable& tensors;
+  const Quantisation& quantisation;
+  std::function<Result<std::vector<double>>(const std::string& name)> read_floats;  // as in TraceInput
+  bool gguf = false;  // tensors have GGUF's names; the registry's kGgufMapper maps onto them
+
+  ir::Graph graph;
+  ir::Builder builder{graph};
+
+  ConfigRecord config;          // of the file's own config
+  ConfigRecord derived_config;  // of what gguf.lua made of a GGUF's metadata; not part of the report
+  std::map<std::string, ir::ValueId, std::less<>> weights;  // by the name the spec used
+  std::map<std::string, std::string> waived_tensors;
+  std::vector<LayerWaiver> waived_layers;
+  std::vector<std::string> missing_tensors;
+  std::vector<std::string> warnings;
+
+  std::deque<std::string> strings;  // what handles point to
+  const std::string& keep(std::string text) { return strings.emplace_back(std::move(text)); }
+
+  ops::Expression* traced = nullptr;  // while a traced function runs
+  int32_t trace_serial = 0;
+  std::set<std::string> checked_functions;  // bytecode already checked, with its traced arguments
+
+  StatusCode error_code = StatusCode::kInvalidData;
+};
+
+// Adds a node and returns its results; raises what the op's table row says. Bounds the size of the graph.
+std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
+                                  ops::Attributes attributes);
+ir::ValueId add_node_one(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
+                         ops::Attributes attributes);
+
+}  // namespace firstlight::intake

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors as a spec sees them: scopes that ask by name, check shapes at once, and resolve how a tensor is stored.
+// What w "x.weight" gives is always the logical weight: FP8 blocks are dequantised, MXFP4 parts are packed, a GGUF's
+// own names and baked-in changes are undone by nodes in the graph.
+#include "intake/lua/weight_proxy.h"
+
+#include <algorithm>
+
+#include "intake/lua/kinds.h"
+#include "intake/lua/stack.h"
+#include "intake/lua/tracer.h"
+
+namespace firstlight::intake {
+namespace {
+
+using ops::OpKind;
+using tensor::DType;
+
+constexpr size_t kMaxMissing = 2000;
+constexpr int64_t kMaxStack = 16384;
+
+tensor::Shape shape_of(const std::vector<int64_t>& sizes) {
+  tensor::Shape shape;
+  for (const int64_t size : sizes) shape.emplace_back(size);
+  return shape;
+}
+
+std::string text_of(const std::vector<int64_t>& sizes) { return tensor::shape_to_string(shape_of(sizes)); }
+
+// One weight on its way into the graph. Raises.
+class Fetch {
+ public:
+  Fetch(lua_State* state, std::string name, std::optional<std::vector<int64_t>> wanted)
+      : state_(state), tracer_(tracer_of(state)), name_(std::move(name)), wanted_(std::move(wanted)) {}
+
+  ir::ValueId run() {
+    if (const auto it = tracer_.weights.find(name_); it != tracer_.weights.end()) return check(it->second);
+    const ir::ValueId id = check(tracer_.gguf ? from_gguf() : plain_or_quantised());
+    tracer_.weights[name_] = id;
+    return id;
+  }
+
+  // The weights "a.<e>.b" for e in 0 .. count - 1 as one value with a leading axis.
+  ir::ValueId run_stack(int64_t count) {
+    const std::string key = name_;
+    if (const auto it = tracer_.weights.find(key); it != tracer_.weights.end()) return check(it->second);
+    ir::ValueId id = -1;
+    if (tracer_.gguf) {
+      wanted_->insert(wanted_->begin(), count);
+      id = check(from_gguf());
+    } else {
+      id = stack(count);
+    }
+    tracer_.weights[key] = id;
+    return id;
+  }
+
+ private:
+  ir::ValueId check(ir::ValueId id) {
+    if (!wanted_) return id;
+    const tensor::Shape& found = tracer_.builder.type(id).shape;
+    if (found != shape_of(*wanted_)) {
+      raise(state_,
+            invalid_data(name_ + ": shape " + tensor::shape_to_string(found) + ", wanted " + text_of(*wanted_)));
+    }
+    return id;
+  }
+
+  ir::ValueId add(const std::string& name, DType dtype, const std::vector<int64_t>& shape, const std::string& source) {
+    return tracer_.builder.add_weight(name, tensor::Type::tensor(dtype, shape_of(shape)), source);
+  }
+
+  ir::ValueId add_found(const std::string& name, const TensorInfo& info, const std::string& source) {
+    if (!info.dtype)
+      raise(state_, unsupported(source + " is stored as " + info.stored_type + ", which nothing here decodes"));
+    return add(name, *info.dtype, info.shape, source);
+  }
+
+  // A tensor that must exist and does not: noted, so that one load names them all; a stand-in keeps the trace going.
+  ir::ValueId missing(const std::string& source) {
+    if (!tracer_.tensors.is_complete()) {
+      if (!wanted_) raise(state_, invalid_data(source + ": the spec gives no shape, which a dry run needs"));
+      return add(name_, DType::kBF16, *wanted_, source);
+    }
+    if (!wanted_ || tracer_.missing_tensors.size() >= kMaxMissing)
+      raise(state_, invalid_data("tensor " + source + " is missing"));
+    tracer_.missing_tensors.push_back(source);
+    return add(name_, DType::kBF16, *wanted_, source);
+  }
+
+  // The registry's mapper: name → GGUF name (nil: none), and optionally a function that undoes a change.
+  ir::ValueId from_gguf() {
+    lua_getfield(state_, LUA_REGISTRYINDEX, kGgufMapper);
+    push(state_, name_);
+    lua_call(state_, 1, 2);
+    if (lua_type(state_, -2) != LUA_TSTRING) raise(state_, invalid_data("gguf.lua knows no tensor for " + name_));
+    const std::string source = to_text(state_, -2, "GGUF name");
+    const TensorInfo* info = tracer_.tensors.find(source);
+    ir::ValueId id = info == nullptr ? missing(source) : add_found(name_, *info, source);
+    if (info != nullptr && lua_type(state_, -1) == LUA_TFUNCTION) {
+      push_graph_value(state_, id);
+      lua_call(state_, 1, 1);
+      const auto* value = userdata<GraphValue>(state_, -1, kGraphValue);
+      if (value == nullptr) raise(state_, invalid_data("gguf.lua made no graph value of " + name_));
+      id = value->id;
+    }
+    lua_pop(state_, 2);
+    return id;
+  }
+
+  ir::ValueId plain_or_quantised() {
+    const auto& quant = tracer_.quantisation;
+    if (quant.method == Quantisation::Method::kMxfp4) {
+      const TensorInfo* blocks = tracer_.tensors.find(name_ + "_blocks");
+      if (blocks != nullptr) return mxfp4(*blocks);
+    }
+    const TensorInfo* info = tracer_.tensors.find(name_);
+    if (info == nullptr) return missing(name_);
+    const ir::ValueId id = add_found(name_, *info, name_);
+    const bool fp8 = info->dtype == DType::kF8E4M3 && quant.method == Quantisation::Method::kFp8Block;
+    return fp8 ? dequantised(id, scale_of(name_, *info)) : id;
+  }
+
+  std::string module_of(const std::string& name) const { return name.substr(0, name.rfind('.')); }
+
+  // The scale tensor of an FP8 weight, as float32; checks that config, type and shapes agree.
+  ir::ValueId scale_of(const std::string& name, const TensorInfo& info) {
+    const std::string scale_name = name + "_scale_inv";
+    const TensorInfo* scale = tracer_.tensors.find(scale_name);
+    if (scale == nullptr)
+      raise(state_, invalid_data(name + " is stored as F8_E4M3, but " + scale_name + " is missing"));
+    if (tracer_.quantisation.is_unconverted(module_of(name))) {
+      raise(state_, invalid_data(name + " is stored as F8_E4M3, but quantization_config lists it as not converted"));
+    }
+    const auto& block = tracer_.quantisation.block;
+    const std::vector<int64_t>& shape = info.shape;
+    if (shape.size() != 2)
+      raise(state_, invalid_data(name + ": shape " + text_of(shape) + ", wanted two axes for block scales"));
+    const std::vector<int64_t> wanted = {(shape[0] + block[0] - 1) / block[0], (shape[1] + block[1] - 1) / block[1]};
+    if (scale->shape != wanted) {
+      raise(state_, invalid_data(scale_name + ": shape " + text_of(scale->shape) + ", wanted " + text_of(wanted) +
+                                 " for blocks of " + std::to_string(block[0]) + " x " + std::to_string(block[1])));
+    }
+    return add_found(scale_name, *scale, scale_name);
+  }
+
+  ir::ValueId dequantised(ir::ValueId weight, ir::ValueId scale) {
+    if (tracer_.builder.type(scale).dtype != DType::kF32) {
+      ops::Attributes to;
+      to.set("to", std::string("f32"));
+      scale = add_node_one(state_, OpKind::kCast, {{scale}}, std::move(to));
+    }
+    ops::Attributes attributes;
+    attributes.set("block", tracer_.quantisation.block);
+    return add_node_one(state_, OpKind::kDequantize, {{weight, scale}}, std::move(attributes));
+  }
+
+  ir::ValueId mxfp4(const TensorInfo& blocks) {
+    const TensorInfo* scales = tracer_.tensors.find(name_ + "_scales");
+    if (scales == nullptr) raise(state_, invalid_data(name_ + "_scales is missing beside " + name_ + "_blocks"));
+    if (tracer_.quantisation.is_unconverted(name_)) {
+      raise(state_,
+            invalid_data(name_ + " is stored in MXFP4 blocks, but quantization_config lists it as not converted"));
+    }
+    const ir::ValueId operands[] = {add_found(name_ + "_blocks", blocks, name_ + "_blocks"),
+                                    add_found(name_ + "_scales", *scales, name_ + "_scales")};
+    return add_node_one(state_, OpKind::kPackMxfp4, operands, {});
+  }
+
+  std::string member_name(int64_t i) const {
+    const size_t at = name_.find("{}");
+    return name_.substr(0, at) + std::to_string(i) + name_.substr(at + 2);
+  }
+
+  ir::ValueId stack_node(std::span<const ir::ValueId> parts) { return add_node_one(state_, OpKind::kStack, parts, {}); }
+
+  // Stacking first and dequantising the stack gives one node for all experts.
+  ir::ValueId stack(int64_t count) {
+    const std::string pattern = name_;
+    std::vector<ir::ValueId> weights, scales;
+    for (int64_t i = 0; i < count; ++i) {
+      name_ = pattern;
+      name_ = member_name(i);
+      const TensorInfo* info = tracer_.tensors.find(name_);
+      const ir::ValueId id = check(info == nullptr ? missing(name_) : add_found(name_, *info, name_));
+      weights.push_back(id);
+      if (info != nullptr && info->dtype == DType::kF8E4M3 &&
+          tracer_.quantisation.method == Quantisation::Method::kFp8Block) {
+        scales.push_back(scale_of(name_, *info));
+      }
+    }
+    name_ = pattern;
+    const ir::ValueId stacked = stack_node(weights);
+    if (scales.empty()) return stacked;
+    if (scales.size() != weights.size())
+      raise(state_, invalid_data(pattern + ": some experts are stored as F8_E4M3, some are not"));
+    return dequantised(stacked, stack_node(scales));
+  }
+
+  lua_State* state_;
+  Tracer& tracer_;
+  std::string name_;
+  std::optional<std::vector<int64_t>> wanted_;
+};
+
+const std::string& self_prefix(lua_State* state) {
+  return *static_cast<WeightScope*>(luaL_checkudata(state, 1, kWeightScope))->prefix;
+}
+
+std::optional<std::vector<int64_t>> wanted_shape(lua_State* state, int index) {
+  if (lua_isnoneornil(state, index)) return std::nullopt;
+  return to_integers(state, index, "the shape of a weight");
+}
+
+void enter_scope(lua_State* state, const std::string& prefix) {
+  tracer_of(state).builder.set_scope(prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1));
+}
+
+// w(name, shape), w "name"
+int call_scope(lua_State* state) {
+  const std::string& prefix = self_prefix(state);
+  enter_scope(state, prefix);
+  Fetch fetch(state, prefix + to_text(state, 2, "the name of a weight"), wanted_shape(state, 3));
+  push_graph_value(state, fetch.run());
+  return 1;
+}
+
+// w:stack("experts.{}.up_proj.weight", count, shape of one)
+int call_stack(lua_State* state) {
+  const std::string& prefix = self_prefix(state);
+  enter_scope(state, prefix);
+  const std::string name = to_text(state, 2, "the name of a weight");
+  const int64_t count = to_integer(state, 3, "the number of stacked weights");
+  if (name.find("{}") == std::string::npos) raise(state, invalid_data("w:stack: no {} in '" + name + "'"));
+  if (count < 1 || count > kMaxStack)
+    raise(state, invalid_data("w:stack: found " + std::to_string(count) + " weights, wanted 1 to " +
+                              std::to_string(kMaxStack)));
+  const auto shape = wanted_shape(state, 4);
+  if (!shape) raise(state, invalid_data("w:stack: wanted the shape of one weight"));
+  push_graph_value(state, Fetch(state, prefix + name, shape).run_stack(count));
+  return 1;
+}
+
+int sub_scope(lua_State* state) {
+  const std::string& prefix = self_prefix(state);
+  push_weight_scope(state, tracer_of(state).keep(prefix + to_text(state, 2, "a scope") + "."));
+  return 1;
+}
+
+// w:has(name): whether the checkpoint holds it; in an open-ended dry run nothing optional exists.
+int has_weight(lua_State* state) {
+  Tracer& tracer = tracer_of(state);
+  std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
+  if (tracer.gguf) {
+    lua_getfield(state, LUA_REGISTRYINDEX, kGgufMapper);
+    push(state, name);
+    lua_call(state, 1, 1);
+    const bool known = lua_type(state, -1) == LUA_TSTRING;
+    lua_pushboolean(state, known && tracer.tensors.find(to_text(state, -1, "GGUF name")) != nullptr);
+    return 1;
+  }
+  lua_pushboolean(state, tracer.tensors.find(name) != nullptr);
+  return 1;
+}
+
+int waive_weight(lua_State* state) {
+  const std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
+  const std::string reason = to_text(state, 3, "the reason of a waiver");
+  if (reason.empty()) raise(state, invalid_data("the waiver of '" + name + "' gives no reason"));
+  tracer_of(state).waived_tensors[name] = reason;
+  return 0;
+}
+
+// w:waive_layers("model.layers", first, last, reason): everything under these layers, both ends included.
+int waive_layers(lua_State* state) {
+  LayerWaiver waiver{.prefix = self_prefix(state) + to_text(state, 2, "the prefix of a layer") + ".",
+                     .first = to_integer(state, 3, "the first layer"),
+                     .last = to_integer(state, 4, "the last layer"),
+                     .reason = to_text(state, 5, "the reason of a waiver")};
+  if (waiver.reason.empty()) raise(state, invalid_data("the waiver of '" + waiver.prefix + "' gives no reason"));
+  tracer_of(state).waived_layers.push_back(std::move(waiver));
+  return 0;
+}
+
+int index_scope(lua_State* state) {
+  luaL_getmetatable(state, kWeightScope);
+  lua_getfield(state, -1, "methods");
+  const std::string key = to_text(state, 2, "field");
+  if (lua_getfield(state, -1, key.c_str()) == LUA_TNIL) {
+    raise(state,
+          invalid_data("a weight scope has no method '" + key + "'; weights are asked for as w(\"" + key + "\")"));
+  }
+  return 1;
+}
+
+}  // namespace
+
+void push_weight_scope(lua_State* state, const std::string& prefix) {
+  push_userdata<WeightScope>(state, kWeightScope).prefix = &prefix;
+}
+
+void open_weights(lua_State* state) {
+  const luaL_Reg scope[] = {{"__call", &call_scope}, {"__index", &index_scope}, {nullptr, nullptr}};
+  new_kind(state, kWeightScope, scope);
+  const luaL_Reg methods[] = {{"scope", &sub_scope},           {"has", &has_weight},
+                              {"stack", &call_stack},          {"waive", &waive_weight},
+                              {"waive_layers", &waive_layers}, {nullptr, nullptr}};
+  luaL_getmetatable(state, kWeightScope);
+  luaL_newlib(state, methods);
+  lua_setfield(state, -2, "methods");
+  lua_pop(state, 1);
+}
+
+}  // namespace firstlight::intake

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "intake/trace.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "intake/lua/stack.h"
+#include "intake/lua/weight_proxy.h"
+#include "intake/table_to_config.h"
+#include "ir/rewrite.h"
+
+namespace firstlight::intake {
+namespace {
+
+using tensor::DType;
+using tensor::Symbol;
+using tensor::Type;
+
+constexpr const char* kSpec = "firstlight.spec";  // registry key of the table that architecture{…} returned
+constexpr int64_t kMaxLayers = 4096;
+
+// architecture{ matches = …, parameters = …, state = …, forward = … }: checks the parts, returns the table.
+int declare_architecture(lua_State* state) {
+  luaL_checktype(state, 1, LUA_TTABLE);
+  for (lua_pushnil(state); lua_next(state, 1) != 0; lua_pop(state, 1)) {
+    const std::string field = to_text(state, -2, "a field of architecture");
+    const bool known = field == "matches" ? lua_type(state, -1) == LUA_TTABLE
+                       : field == "parameters" || field == "state" || field == "forward"
+                           ? lua_type(state, -1) == LUA_TFUNCTION
+                           : false;
+    if (!known) raise(state, invalid_data("architecture: field '" + field + "' is unknown or of the wrong type"));
+  }
+  for (const char* field : {"matches", "parameters", "state", "forward"}) {
+    if (lua_getfield(state, 1, field) == LUA_TNIL)
+      raise(state, invalid_data(std::string("architecture: no field '") + field + "'"));
+    lua_pop(state, 1);
+  }
+  lua_settop(state, 1);
+  return 1;
+}
+
+// fact("max_positions", value): what is known of the model and is not computation; nil and null are left out.
+int declare_fact(lua_State* state) {
+  const std::string name = to_text(state, 1, "the name of a fact");
+  ops::Attributes& facts = tracer_of(state).graph.metadata;
+  switch (lua_type(state, 2)) {
+    case LUA_TNIL:
+    case LUA_TLIGHTUSERDATA:
+      return 0;
+    case LUA_TBOOLEAN:
+      facts.set(name, lua_toboolean(state, 2) != 0);
+      return 0;
+    case LUA_TSTRING:
+      facts.set(name, to_text(state, 2, name));
+      return 0;
+    case LUA_TNUMBER:
+      if (lua_isinteger(state, 2) != 0) {
+        facts.set(name, static_cast<int64_t>(lua_tointeger(state, 2)));
+      } else {
+        facts.set(name, lua_tonumber(state, 2));
+      }
+      return 0;
+    default:
+      facts.set(name, to_integers(state, 2, name));
+      return 0;
+  }
+}
+
+// Whether the table at the top of the stack has `model_type` in matches.model_type.
+bool matches_type(lua_State* state, int spec, const std::string& model_type, std::vector<std::string>* all) {
+  bool found = false;
+  lua_getfield(state, spec, "matches");
+  if (lua_type(state, -1) == LUA_TTABLE && lua_getfield(state, -1, "model_type") == LUA_TTABLE) {
+    const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
+    for (lua_Integer i = 1; i <= count; ++i) {
+      if (lua_rawgeti(state, -1, i) == LUA_TSTRING) {
+        const std::string type = lua_tostring(state, -1);
+        found = found || type == model_type;
+        if (all != nullptr) all->push_back(type);
+      }
+      lua_pop(state, 1);
+    }
+    lua_pop(state, 1);
+  }
+  lua_pop(state, 1);
+  return found;
+}
+
+class Runner {
+ public:
+  Runner(const TraceInput& input, const ConfigNode& config)
+      : input_(input), config_(config), tracer_(*input.tensors, *input.quantisation) {
+    tracer_.gguf = input.gguf;
+    tracer_.read_floats = input.read_floats;
+  }
+
+  Result<Trace> run() {
+    sandbox_ = FL_TRY(Sandbox::create(input_.limits, *input_.specs, tracer_));
+    state_ = sandbox_->state();
+    lua_register(state_, "architecture", &declare_architecture);
+    lua_register(state_, "fact", &declare_fact);
+    if (input_.gguf) FL_TRY(map_gguf());
+    FL_TRY(find_spec());
+    FL_TRY(guarded(&Runner::trace_model));
+    return finish();
+  }
+
+ private:
+  // Runs a member function inside lua_pcall, so that whatever it raises becomes a Status.
+  Status guarded(void (Runner::*body)()) {
+    body_ = body;
+    lua_pushcfunction(state_, [](lua_State* state) {
+      auto* self = static_cast<Runner*>(lua_touserdata(state, 1));
+      (self->*self->body_)();
+      return 0;
+    });
+    lua_pushlightuserdata(state_, this);
+    return sandbox_->call(1, 0);
+  }
+
+  // The GGUF's metadata becomes a config in Hugging Face's words; its tensor names get a mapper.
+  Status map_gguf() { return guarded(&Runner::run_gguf_module); }
+
+  void run_gguf_module() {
+    lua_getglobal(state_, "require");
+    push(state_, "std.gguf");
+    lua_call(state_, 1, 1);
+    lua_getfield(state_, -1, "config");
+    push_config(state_, config_, tracer_.keep(""), tracer_.config);
+    lua_call(state_, 1, 1);
+    derived_ = table_to_config(state_, -1, 0);
+    lua_pop(state_, 1);
+    lua_getfield(state_, -1, "mapper");
+    push_config(state_, derived_, tracer_.keep(""), tracer_.derived_config);
+    lua_call(state_, 1, 1);
+    lua_setfield(state_, LUA_REGISTRYINDEX, kGgufMapper);
+  }
+
+  const ConfigNode& config() const { return input_.gguf ? derived_ : config_; }
+  ConfigRecord& record() { return input_.gguf ? tracer_.derived_config : tracer_.config; }
+
+  Result<std::string> text_key(std::string_view key) {
+    const ConfigNode* node = config().find(key);
+    if (node == nullptr || node->kind != ConfigNode::Kind::kString) {
+      return invalid_data("config key '" + std::string(key) + "': found " +
+                          (node == nullptr ? "nothing" : node->to_string()) + ", wanted a string");
+    }
+    record().touched.insert(std::string(key));
+    return node->text;
+  }
+
+  // Runs the specs until one matches; leaves its table at index 1.
+  Status find_spec() {
+    architecture_ = FL_TRY(text_key("model_type"));
+    for (const SpecText& spec : input_.specs->specs()) {
+      FL_TRY(sandbox_->run(spec.path, spec.text));
+      if (lua_type(state_, -1) != LUA_TTABLE) return invalid_data(spec.path + ": the chunk returns no architecture{…}");
+      const bool single = input_.specs->specs().size() == 1;
+      if (matches_type(state_, lua_gettop(state_), architecture_, nullptr)) {
+        spec_ = spec.path;
+        FL_TRY(check_class());
+        lua_setfield(state_, LUA_REGISTRYINDEX, kSpec);
+        return ok_status();
+      }
+      lua_pop(state_, 1);
+      if (single) {
+        return unsupported(spec.path + " does not match model_type \"" + architecture_ + "\"");
+      }
+    }
+    return unsupported("no spec matches model_type \"" + architecture_ + "\"");
+  }
+
+  // config.architectures names a class; a class that is not in matches.architectures computes something else (a reward
+  // model, a classifier) from the same config.
+  Status check_class() {
+    const ConfigNode* classes = config().find("architectures");
+    if (classes == nullptr || classes->kind != ConfigNode::Kind::kList) return ok_status();
+    record().touched.insert("architectures");
+    std::vector<std::string> known;
+    lua_getfield(state_, -1, "matches");
+    if (lua_getfield(state_, -1, "architectures") == LUA_TTABLE) {
+      const auto count = static_cast<lua_Integer>(lua_rawlen(state_, -1));
+      for (lua_Integer i = 1; i <= count; ++i) {
+        if (lua_rawgeti(state_, -1, i) == LUA_TSTRING) known.emplace_back(lua_tostring(state_, -1));
+        lua_pop(state_, 1);
+      }
+    }
+    lua_pop(state_, 2);
+    for (const ConfigNode& name : classes->items) {
+      if (!known.empty() && std::find(known.begin(), known.end(), name.text) == known.end()) {
+        return unsupported("config key 'architectures': found " + name.to_string() + ", which " + spec_ +
+                           " does not compute");
+      }
+    }
+    return ok_status();
+  }
+
+  void trace_model() {
+    lua_getfield(state_, LUA_REGISTRYINDEX, kSpec);
+    const int spec = lua_gettop(state_);
+    lua_getfield(state_, spec, "parameters");
+    push_config(state_, config(), tracer_.keep(""), record());
+    lua_call(state_, 1, 1);
+    const int parameters = lua_gettop(state_);
+    add_inputs();
+    const int batch = lua_gettop(state_);
+    lua_getfield(state_, spec, "state");
+    lua_pushvalue(state_, parameters);
+    lua_call(state_, 1, 1);
+    declare_states(lua_gettop(state_), parameters);
+    lua_setfield(state_, batch, "state");
+    lua_getfield(state_, spec, "forward");
+    lua_pushvalue(state_, parameters);
+    push_weight_scope(state_, tracer_.keep(""));
+    lua_pushvalue(state_, batch);
+    lua_call(state_, 3, 1);
+    add_outputs();
+  }
+
+  // Leaves the batch table on the stack.
+  void add_inputs() {
+    lua_newtable(state_);
+    const std::pair<const char*, Symbol> inputs[] = {
+        {"tokens", Symbol::kTokens}, {"positions", Symbol::kTokens}, {"output_rows", Symbol::kOutputs}};
+    for (const auto& [name, symbol] : inputs) {
+      push_graph_value(state_, tracer_.builder.add_input(name, Type::tensor(DType::kI32, {tensor::Dim(1, symbol)})));
+      lua_setfield(state_, -2, name);
+    }
+  }
+
+  void add_outputs() {
+    if (lua_type(state_, -1) != LUA_TTABLE)
+      raise(state_, invalid_data("forward returned " + describe(state_, -1) + ", wanted { logits = … }"));
+    lua_getfield(state_, -1, "logits");
+    const auto* logits = userdata<GraphValue>(state_, -1, kGraphValue);
+    if (logits == nullptr) raise(state_, invalid_data("forward returned no logits"));
+    const tensor::Shape& shape = tracer_.builder.type(logits->id).shape;
+    if (shape.size() != 2 || shape[0] != tensor::Dim(1, Symbol::kOutputs)) {
+      raise(state_, invalid_data("logits: shape " + tensor::shape_to_string(shape) +
+                                 ", wanted [O, vocabulary]: gather batch.output_rows"));
+    }
+    tracer_.builder.add_output("logits", logits->id);
+  }
+
+  // The table at `index` (name → declaration) becomes a table name → list of states from 0, left on the stack.
+  void declare_states(int index, int parameters) {
+    if (lua_type(state_, index) != LUA_TTABLE)
+      raise(state_, invalid_data("state: found " + describe(state_, index) + ", wanted { name = append{…} }"));
+    std::vector<std::string> names;
+    for (lua_pushnil(state_); lua_next(state_, index) != 0; lua_pop(state_, 1))
+      names.push_back(to_text(state_, -2, "the name of a state"));
+    std::sort(names.begin(), names.end());
+    lua_newtable(state_);
+    for (const std::string& name : names) {
+      lua_getfield(state_, index, name.c_str());
+      declare_layers(name, lua_gettop(state_), parameters);
+      lua_remove(state_, -2);
+      lua_setfield(state_, -2, name.c_str());
+    }
+  }
+
+  void declare_layers(const std::string& name, int decl, int parameters) {
+    if (lua_type(state_, decl) != LUA_TTABLE || lua_getfield(state_, decl, "kind") != LUA_TSTRING) {
+      raise(state_, invalid_data("state '" + name + "' is " + describe(state_, decl) + ", wanted append{…}"));
+    }
+    lua_pop(state_, 1);
+    if (lua_getfield(state_, decl, "layers") == LUA_TNIL) {
+      lua_pop(state_, 1);
+      lua_getfield(state_, parameters, "layers");
+    }
+    const int64_t layers = to_integer(state_, -1, "state '" + name + "', layers");
+    lua_pop(state_, 1);
+    if (layers < 1 || layers > kMaxLayers)
+      raise(state_, invalid_data("state '" + name + "': found " + std::to_string(layers) + " layers, wanted 1 to " +
+                                 std::to_string(kMaxLayers)));
+    const std::vector<ops::StateComponent> components = read_components(name, decl);
+    lua_newtable(state_);
+    for (int64_t i = 0; i < layers; ++i) {
+      ops::StateDecl state_decl;
+      state_decl.name = name + "." + std::to_string(i);
+      state_decl.components = components;
+      state_decl.window = window_of(decl, i);
+      if (state_decl.window > 0) state_decl.kind = ops::StateKind::kWindowLog;
+      push_state_value(state_, take(state_, tracer_.builder.add_state(std::move(state_decl))));
+      lua_rawseti(state_, -2, i);
+    }
+  }
+
+  std::vector<ops::StateComponent> read_components(const std::string& name, int decl) {
+    std::vector<ops::StateComponent> components;
+    std::vector<std::string> names;
+    for (lua_pushnil(state_); lua_next(state_, decl) != 0; lua_pop(state_, 1)) {
+      const std::string field = to_text(state_, -2, "a field of a state");
+      if (field != "kind" && field != "layers" && field != "window" && field != "per") names.push_back(field);
+    }
+    std::sort(names.begin(), names.end());
+    for (const std::string& component : names) {
+      lua_getfield(state_, decl, component.c_str());
+      const auto row = to_integers(state_, -1, "state '" + name + "', component " + component);
+      lua_pop(state_, 1);
+      if (row.size() != 2 || row[0] < 1 || row[1] < 1)
+        raise(state_, invalid_data("state '" + name + "', component " + component + ": wanted { heads, width }"));
+      components.push_back({.name = component, .heads = row[0], .width = row[1]});
+    }
+    if (components.empty()) raise(state_, invalid_data("state '" + name + "' has no components"));
+    return components;
+  }
+
+  int64_t window_of(int decl, int64_t layer) {
+    if (lua_getfield(state_, decl, "window") == LUA_TFUNCTION) {
+      lua_pushinteger(state_, layer);
+      lua_call(state_, 1, 1);
+    }
+    const int64_t window = lua_type(state_, -1) == LUA_TNIL ? 0 : to_integer(state_, -1, "window");
+    lua_pop(state_, 1);
+    if (window < 0) raise(state_, invalid_data("window: found " + std::to_string(window) + ", wanted 0 or more"));
+    return window;
+  }
+
+  Result<Trace> finish() {
+    Trace trace;
+    tracer_.graph.name = architecture_;
+    if (!input_.quantisation->description.empty()) {
+      tracer_.graph.metadata.set("quantisation", input_.quantisation->description);
+      tracer_.graph.metadata.set("unconverted", input_.quantisation->summary());
+    }
+    trace.graph = std::move(tracer_.graph);
+    ir::eliminate_dead_code(trace.graph);
+    trace.config = std::move(tracer_.config);
+    trace.waived_tensors = std::move(tracer_.waived_tensors);
+    trace.waived_layers = std::move(tracer_.waived_layers);
+    trace.missing_tensors = std::move(tracer_.missing_tensors);
+    trace.warnings = std::move(tracer_.warnings);
+    trace.architecture = architecture_;
+    trace.spec = spec_;
+    trace.steps = sandbox_->steps_used();
+    return trace;
+  }
+
+  const TraceInput& input_;
+  const ConfigNode& config_;
+  ConfigNode derived_;
+  Tracer tracer_;
+  std::unique_ptr<Sandbox> sandbox_;
+  lua_State* state_ = nullptr;
+  void (Runner::*body_)() = nullptr;
+  std::string architecture_;
+  std::string spec_;
+};
+
+}  // namespace
+
+Result<Trace> run_trace(const TraceInput& input, const ConfigNode& config) { return Runner(input, config).run(); }
+
+Result<std::map<std::string, std::vector<std::string>>> matched_types(const SpecStore& specs,
+                                                                      const SandboxLimits& limits) {
+  std::map<std::string, std::vector<std::string>> out;
+  const TensorTable tensors = TensorTable::open_ended();
+  const Quantisation quantisation;
+  Tracer tracer(tensors, quantisation);
+  const auto sandbox = FL_TRY(Sandbox::create(limits, specs, tracer));
+  lua_State* state = sandbox->state();
+  lua_register(state, "architecture", &declare_architecture);
+  lua_register(state, "fact", &declare_fact);
+  for (const SpecText& spec : specs.specs()) {
+    FL_TRY(sandbox->run(spec.path, spec.text));
+    if (lua_type(state, -1) != LUA_TTABLE) return invalid_data(spec.path + ": the chunk returns no architecture{…}");
+    matches_type(state, lua_gettop(state), "", &out[spec.path]);
+    lua_pop(state, 1);
+  }
+  return out;
+}
+
+}  // namespace firstlight::intake

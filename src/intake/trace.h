@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a spec over one config: finds the spec that matches, runs its parameters, state and forward functions in a
+// sandbox, and returns the graph with the record of what was read. Pure: the same input gives the same graph.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "intake/config_tree.h"
+#include "intake/lua/kinds.h"
+#include "intake/lua/sandbox.h"
+#include "intake/lua/tracer.h"
+#include "intake/quantisation.h"
+#include "intake/spec_store.h"
+#include "intake/tensor_table.h"
+#include "ir/graph.h"
+
+namespace firstlight::intake {
+
+// Nothing here is owned; all of it must outlive the trace, and may be shared by traces on several threads.
+struct TraceInput {
+  const SpecStore* specs = nullptr;
+  const TensorTable* tensors = nullptr;
+  const Quantisation* quantisation = nullptr;
+  bool gguf = false;  // the config is a GGUF's metadata, the tensors have its names
+  // The values of a small float tensor, for the few that are parameters of the graph; empty: data is not at hand.
+  std::function<Result<std::vector<double>>(const std::string& name)> read_floats;
+  SandboxLimits limits;
+};
+
+struct Trace {
+  ir::Graph graph;  // without dead code, not yet verified
+  ConfigRecord config;
+  std::map<std::string, std::string> waived_tensors;
+  std::vector<LayerWaiver> waived_layers;
+  std::vector<std::string> missing_tensors;
+  std::vector<std::string> warnings;
+  std::string architecture;  // model_type
+  std::string spec;
+  int64_t steps = 0;
+};
+
+// Errors: as load_model's, but coverage is not judged here.
+Result<Trace> run_trace(const TraceInput& input, const ConfigNode& config);
+
+// The model types each spec says it matches, by path.
+Result<std::map<std::string, std::vector<std::string>>> matched_types(const SpecStore& specs,
+                                                                      const SandboxLimits& limits);
+
+}  // namespace firstlight::intake
