@@ -19,6 +19,7 @@ constexpr Table kTables[] = {
     index_mask_rows,  rms_norm_rows,    layer_norm_rows,
     rope_rows,        append_rows,      attend_rows,
     dequantize_rows,  pack_mxfp4_rows,  linear_reference_rows,
+    linear_cpu_rows,
 };
 
 std::vector<KernelRow> collect() {

@@ -27,6 +27,7 @@ std::span<const KernelRow> index_mask_rows();
 std::span<const KernelRow> rms_norm_rows();
 std::span<const KernelRow> layer_norm_rows();
 std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear
+std::span<const KernelRow> linear_cpu_rows();        // the same and pack_weight
 std::span<const KernelRow> rope_rows();
 std::span<const KernelRow> append_rows();
 std::span<const KernelRow> attend_rows();

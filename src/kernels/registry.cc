@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "kernels/bodies.h"
+#include "kernels/linear/bodies.h"
 
 namespace firstlight::kernels {
 namespace {
@@ -17,11 +18,18 @@ constexpr OneBody kBodies[] = {
     attend_reference,      dequantize_reference,     pack_mxfp4_reference,
 };
 
+using Bodies = std::span<const KernelBody> (*)();
+constexpr Bodies kFamilies[] = {cpu_linear_bodies, cpu_fused_linear_bodies, cpu_batched_linear_bodies,
+                                cpu_pack_weight_bodies};
+
 std::unordered_map<std::string_view, KernelBody> collect() {
   std::unordered_map<std::string_view, KernelBody> bodies;
   for (const OneBody body : kBodies) {
     const KernelBody one = body();
     FL_CHECK(bodies.emplace(one.symbol, one).second);
+  }
+  for (const Bodies family : kFamilies) {
+    for (const KernelBody& one : family()) FL_CHECK(bodies.emplace(one.symbol, one).second);
   }
   return bodies;
 }

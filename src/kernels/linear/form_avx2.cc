@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix kernels compiled for AVX2. The build sets the instruction set for this file alone; what it includes behind
+// <immintrin.h> is local to it.
+#include "kernels/linear/form.h"
+
+#include <immintrin.h>
+
+#include "kernels/linear/packing.h"
+
+// The vocabulary comes before what is written in it.
+// clang-format off
+#include "kernels/common/cpu/simd_avx2.h"
+#include "kernels/linear/tile_kernels.h"
+#include "kernels/linear/row_kernels.h"
+#include "kernels/linear/form_table.h"
+// clang-format on
+
+namespace firstlight::kernels {
+
+const Form& form_avx2() {
+  static const Form kForm = make_form(vector_ops_avx2());
+  return kForm;
+}
+
+}  // namespace firstlight::kernels
