@@ -30,11 +30,15 @@ end
 -- options.every: without layer_types, layer i is full when (i + 1) % every == 0 (Gemma).
 function window.from_config(c, layers, options)
   local size = c:count("sliding_window", nil)
-  if options.switch and not c:bool("use_sliding_window", false) then
-    c:waive("sliding_window", "use_sliding_window is off")
-    size = nil
-  end
   local types = c:list("layer_types", nil)
+  if options.switch then
+    local on = c:bool("use_sliding_window", false)
+    if on and not size then error "use_sliding_window is on, but sliding_window is missing or null" end
+    if not on then
+      c:waive("sliding_window", "use_sliding_window is off")
+      size = nil
+    end
+  end
   if types or not size then
     c:waive("max_window_layers", types and "layer_types states the kind of each layer" or "no window is in use")
   end
@@ -42,7 +46,10 @@ function window.from_config(c, layers, options)
     local windows = by_types(types, layers, size)
     local any = false
     for i = 0, layers - 1 do any = any or windows(i) > 0 end
-    if size and not any then c:waive("sliding_window", "layer_types has no sliding layer") end
+    if not any then
+      if size then c:waive("sliding_window", "layer_types has no sliding layer") end
+      if c:has "sliding_window" then c:waive("use_sliding_window", "layer_types has no sliding layer") end
+    end
     return windows
   end
   if not size then return nil end

@@ -99,7 +99,10 @@ class Runner {
     state_ = sandbox_->state();
     lua_register(state_, "architecture", &declare_architecture);
     lua_register(state_, "fact", &declare_fact);
-    if (input_.gguf) FL_TRY(map_gguf());
+    if (input_.gguf) {
+      open_gguf_access(state_);
+      FL_TRY(map_gguf());
+    }
     FL_TRY(find_spec());
     FL_TRY(guarded(&Runner::trace_model));
     return finish();

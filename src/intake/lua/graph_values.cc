@@ -33,10 +33,16 @@ int value_dim(lua_State* state) {
   return 1;
 }
 
+int value_rank(lua_State* state) {
+  const auto* value = static_cast<GraphValue*>(luaL_checkudata(state, 1, kGraphValue));
+  lua_pushinteger(state, static_cast<lua_Integer>(tracer_of(state).builder.type(value->id).shape.size()));
+  return 1;
+}
+
 int value_index(lua_State* state) {
   const std::string key = to_text(state, 2, "field");
-  if (key != "dim") raise(state, invalid_data("a graph value has no field '" + key + "'"));
-  lua_pushcfunction(state, &value_dim);
+  if (key != "dim" && key != "rank") raise(state, invalid_data("a graph value has no field '" + key + "'"));
+  lua_pushcfunction(state, key == "dim" ? &value_dim : &value_rank);
   return 1;
 }
 

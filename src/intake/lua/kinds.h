@@ -67,5 +67,6 @@ void open_expressions(lua_State* state);
 void open_operators(lua_State* state);
 void open_attention(lua_State* state);
 void open_control(lua_State* state);
+void open_gguf_access(lua_State* state);  // only for std/gguf.lua
 
 }  // namespace firstlight::intake
