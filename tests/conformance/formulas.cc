@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formulas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace firstlight::conformance {
+namespace {
+
+using ops::OpKind;
+using Row = std::vector<double>;
+
+int64_t last(const Tensor& t) { return t.type.shape.empty() ? 1 : t.type.shape.back().factor; }
+int64_t dim(const Tensor& t, size_t axis) { return t.type.shape[axis].factor; }
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+Row row_of(const Row& values, int64_t row, int64_t width) {
+  return Row(values.begin() + row * width, values.begin() + (row + 1) * width);
+}
+
+// Applies `f` to each row of the first operand.
+template <typename F>
+Values by_rows(const Case& c, F&& f) {
+  const Row x = c.operands[0].values();
+  const int64_t width = last(c.operands[0]);
+  Values out(1);
+  for (int64_t r = 0; r * width < static_cast<int64_t>(x.size()); ++r) {
+    const Row y = f(row_of(x, r, width));
+    out[0].insert(out[0].end(), y.begin(), y.end());
+  }
+  return out;
+}
+
+Values map(const Case& c) {
+  tensor::Shape shape;
+  for (const Tensor& t : c.operands) FL_CHECK(ops::broadcast_onto(shape, t.type.shape));
+  std::vector<Row> operands;
+  for (const Tensor& t : c.operands) operands.push_back(t.values());
+  Values out(1);
+  const int64_t count = tensor::num_elements(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    Row inputs;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      const tensor::Shape& own = c.operands[k].type.shape;
+      int64_t rest = i;
+      int64_t index = 0;
+      int64_t stride = 1;
+      for (size_t a = 0; a < shape.size(); ++a) {
+        const int64_t place = rest % shape[shape.size() - 1 - a].factor;
+        rest /= shape[shape.size() - 1 - a].factor;
+        if (a >= own.size()) continue;
+        const int64_t size = own[own.size() - 1 - a].factor;
+        if (size != 1) index += place * stride;
+        stride *= size;
+      }
+      inputs.push_back(operands[k][at(index)]);
+    }
+    out[0].push_back(c.attributes.get_expression("expr").evaluate(inputs));
+  }
+  return out;
+}
+
+Values reduce(const Case& c) {
+  const Row x = c.operands[0].values();
+  const tensor::Shape& shape = c.operands[0].type.shape;
+  const auto axis = at(ops::resolve_axis(c.attributes.get_int("axis"), static_cast<int>(shape.size())));
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i].factor;
+  int64_t outer = 1;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i].factor;
+  const int64_t n = shape[axis].factor;
+  const std::string& op = c.attributes.get_string("op");
+  Values out(1);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < inner; ++i) {
+      Row line;
+      for (int64_t j = 0; j < n; ++j) line.push_back(x[at((o * n + j) * inner + i)]);
+      const bool has_nan = std::any_of(line.begin(), line.end(), [](double v) { return std::isnan(v); });
+      const double sum = std::accumulate(line.begin(), line.end(), 0.0);
+      if (op == "sum") out[0].push_back(sum);
+      if (op == "mean") out[0].push_back(sum / static_cast<double>(n));
+      if (op == "max") out[0].push_back(has_nan ? std::nan("") : *std::max_element(line.begin(), line.end()));
+    }
+  }
+  return out;
+}
+
+Row softmax_row(const Row& x) {
+  const bool has_nan = std::any_of(x.begin(), x.end(), [](double v) { return std::isnan(v); });
+  const double top = has_nan ? std::nan("") : *std::max_element(x.begin(), x.end());
+  Row y;
+  for (const double v : x) y.push_back(std::exp(v - top));
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  for (double& v : y) v /= sum;
+  return y;
+}
+
+Values top_k(const Case& c) {
+  const int64_t k = c.attributes.get_int("k");
+  Values out(2);
+  by_rows(c, [&](Row row) {
+    for (int64_t j = 0; j < k; ++j) {  // k times the first of the largest that is left
+      int64_t best = -1;
+      for (int64_t i = 0; i < static_cast<int64_t>(row.size()); ++i) {
+        const bool taken = std::find(out[1].end() - j, out[1].end(), static_cast<double>(i)) != out[1].end();
+        if (taken) continue;
+        if (best < 0 || row[at(i)] > row[at(best)] || (std::isnan(row[at(best)]) && !std::isnan(row[at(i)]))) best = i;
+      }
+      out[0].push_back(row[at(best)]);
+      out[1].push_back(static_cast<double>(best));
+    }
+    return Row{};
+  });
+  return out;
+}
+
+Values index_mask(const Case& c) {
+  return by_rows(c, [&](const Row& idx) {
+    Row y(at(c.attributes.get_int("size")), 0.0);
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (std::find(idx.begin(), idx.end(), static_cast<double>(i)) != idx.end()) y[i] = 1;
+    }
+    return y;
+  });
+}
+
+Row rms_norm_row(const Row& x, const Row& weight, double eps, double offset) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  const double r = std::sqrt(squares / static_cast<double>(x.size()) + eps);
+  Row y;
+  for (size_t i = 0; i < x.size(); ++i) y.push_back(x[i] / r * (weight.empty() ? 1 : weight[i] + offset));
+  return y;
+}
+
+Values rms_norm(const Case& c) {
+  const Row weight = c.operands.size() > 1 ? c.operands[1].values() : Row{};
+  return by_rows(c, [&](const Row& x) {
+    return rms_norm_row(x, weight, c.attributes.get_float("eps"), c.attributes.get_float("offset"));
+  });
+}
+
+Values layer_norm(const Case& c) {
+  const Row weight = c.operands.size() > 1 ? c.operands[1].values() : Row{};
+  const Row bias = c.operands.size() > 2 ? c.operands[2].values() : Row{};
+  return by_rows(c, [&](Row x) {
+    const auto n = static_cast<double>(x.size());
+    const double mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
+    double squares = 0;
+    for (const double v : x) squares += (v - mean) * (v - mean);
+    const double r = std::sqrt(squares / n + c.attributes.get_float("eps"));
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = (x[i] - mean) / r * (weight.empty() ? 1 : weight[i]) + (bias.empty() ? 0 : bias[i]);
+    }
+    return x;
+  });
+}
+
+Values rope(const Case& c) {
+  const ops::Attributes& a = c.attributes;
+  Row x = c.operands[0].values();
+  const Row positions = c.operands[1].values();
+  const int64_t heads = dim(c.operands[0], 1);
+  const int64_t width = dim(c.operands[0], 2);
+  const int64_t length = a.get_int("length");
+  const bool halves = a.get_string("style") == "half";
+  for (int64_t t = 0; t < static_cast<int64_t>(positions.size()); ++t) {
+    std::vector<double> freqs = a.get_floats("freqs");
+    double scale = a.get_float("scale");
+    int64_t first = 0;
+    for (const Sequence& s : c.state.empty() ? std::vector<Sequence>{} : c.state[0].sequences) {
+      if (t >= first && t < first + s.num_tokens) {
+        const auto planned = static_cast<double>(s.planned_length);
+        if (a.get_int("switch_length") > 0 && s.planned_length > a.get_int("switch_length")) {
+          freqs = a.get_floats("long_freqs");
+          scale = a.get_float("long_scale");
+        }
+        if (a.get_float("dynamic_base") > 0 && planned > a.get_float("dynamic_max")) {
+          const double f = a.get_float("dynamic_factor");
+          const auto d = static_cast<double>(length);
+          const double base =
+              a.get_float("dynamic_base") * std::pow(f * planned / a.get_float("dynamic_max") - f + 1, d / (d - 2));
+          for (size_t i = 0; i < freqs.size(); ++i) freqs[i] = 1 / std::pow(base, 2 * static_cast<double>(i) / d);
+        }
+      }
+      first += s.num_tokens;
+    }
+    for (int64_t h = 0; h < heads; ++h) {
+      double* head = x.data() + (t * heads + h) * width + a.get_int("offset");
+      for (int64_t i = 0; i < length / 2; ++i) {
+        double& u = head[halves ? i : 2 * i];
+        double& v = head[halves ? i + length / 2 : 2 * i + 1];
+        const double angle = (a.get_bool("inverse") ? -1 : 1) * positions[at(t)] * freqs[at(i)];
+        const double x0 = u;
+        const double x1 = v;
+        u = scale * (x0 * std::cos(angle) - x1 * std::sin(angle));
+        v = scale * (x1 * std::cos(angle) + x0 * std::sin(angle));
+      }
+    }
+  }
+  return {x};
+}
+
+Values attend(const Case& c) {
+  const ops::Attributes& a = c.attributes;
+  const State& state = c.state[0];
+  const auto key = at(state.decl.component_index(a.get_string("key")));
+  const auto value = at(state.decl.component_index(a.get_string("value")));
+  const ops::StateComponent& kc = state.decl.components[key];
+  const ops::StateComponent& vc = state.decl.components[value];
+  const int64_t dv = a.get_int("value_width") > 0 ? a.get_int("value_width") : vc.width;
+  const int64_t window = a.get_int("window");
+  const Row q = c.operands[0].values();
+  const Row sinks = c.operands.size() > 2 ? c.operands[2].values() : Row{};
+  const int64_t heads = dim(c.operands[0], 1);
+  Values out(1);
+  int64_t token = 0;
+  for (size_t s = 0; s < state.sequences.size(); ++s) {
+    const int64_t end = state.sequences[s].start_position + state.sequences[s].num_tokens;
+    for (int64_t p = state.sequences[s].start_position; p < end; ++p, ++token) {
+      for (int64_t h = 0; h < heads; ++h) {
+        const int64_t group = h * kc.heads / heads;
+        Row logits;
+        std::vector<int64_t> seen;
+        for (int64_t j = 0; j < end; ++j) {
+          if ((a.get_bool("causal") && j > p) || (window > 0 && j <= p - window)) continue;
+          double dot = 0;
+          for (int64_t i = 0; i < kc.width; ++i) {
+            dot += q[at((token * heads + h) * kc.width + i)] *
+                   static_cast<double>(state.rows[key][s][at((j * kc.heads + group) * kc.width + i)]);
+          }
+          double score = dot * a.get_float("scale");
+          const Row inputs = {score, static_cast<double>(p), static_cast<double>(j), static_cast<double>(h)};
+          if (!a.get_expression("score").empty()) score = a.get_expression("score").evaluate(inputs);
+          logits.push_back(score);
+          seen.push_back(j);
+        }
+        if (!sinks.empty()) logits.push_back(sinks[at(h)]);
+        const Row weights = softmax_row(logits);
+        Row y(at(dv), 0.0);
+        for (size_t j = 0; j < seen.size(); ++j) {
+          for (int64_t i = 0; i < dv; ++i) {
+            y[at(i)] +=
+                weights[j] * static_cast<double>(state.rows[value][s][at((seen[j] * vc.heads + group) * vc.width + i)]);
+          }
+        }
+        out[0].insert(out[0].end(), y.begin(), y.end());
+      }
+    }
+  }
+  return out;
+}
+
+Values gather_rows(const Case& c) {
+  const Row table = c.operands[0].values();
+  const Row ids = c.operands[1].values();
+  const int64_t rows = dim(c.operands[0], 0);
+  const int64_t width = static_cast<int64_t>(table.size()) / rows;
+  Values out(1);
+  for (const double id : ids) {
+    for (int64_t i = 0; i < width; ++i) {
+      const auto row = static_cast<int64_t>(id);
+      out[0].push_back(row < 0 || row >= rows ? 0 : table[at(row * width + i)]);
+    }
+  }
+  return out;
+}
+
+Values dequantize(const Case& c) {
+  Row w = c.operands[0].values();
+  const Row scale = c.operands[1].values();
+  const std::vector<int64_t>& block = c.attributes.get_ints("block");
+  const tensor::Shape& shape = c.operands[0].type.shape;
+  const int64_t rows = shape[shape.size() - 2].factor;
+  const int64_t columns = shape.back().factor;
+  const int64_t scale_rows = (rows + block[0] - 1) / block[0];
+  const int64_t scale_columns = (columns + block[1] - 1) / block[1];
+  for (int64_t i = 0; i < static_cast<int64_t>(w.size()); ++i) {
+    const int64_t matrix = i / (rows * columns);
+    const int64_t r = i / columns % rows;
+    w[at(i)] *= scale[at((matrix * scale_rows + r / block[0]) * scale_columns + i % columns / block[1])];
+  }
+  return {w};
+}
+
+// The values that mxfp4 blocks built from neighbouring nibbles must decode to.
+Values pack_mxfp4(const Case& c) {
+  constexpr double kCodes[16] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+  Values out(1);
+  for (size_t b = 0; b < c.operands[1].data.size(); ++b) {
+    const double scale = std::ldexp(1.0, std::to_integer<int>(c.operands[1].data[b]) - 127);
+    for (size_t e = 0; e < 32; ++e) {
+      const int byte = std::to_integer<int>(c.operands[0].data[b * 16 + e / 2]);
+      out[0].push_back(kCodes[e % 2 == 0 ? byte & 15 : byte >> 4] * scale);
+    }
+  }
+  return out;
+}
+
+// One product: rows, weight, bias, and how far off each element may be.
+struct Product {
+  Row values;
+  Row tolerance;
+  int64_t width = 0;
+};
+
+// The largest difference that rounding the activations of one row against one weight row can make in a mode.
+double rounding(const double* x, const double* w, int64_t k, catalog::ComputeMode mode) {
+  double sum = 0;
+  double blocks = 0;
+  for (int64_t first = 0; first < k; first += 32) {
+    double top = 0;
+    double weights = 0;
+    for (int64_t i = first; i < std::min(k, first + 32); ++i) {
+      sum += std::fabs(x[i] * w[i]);
+      top = std::max(top, std::fabs(x[i]));
+      weights += std::fabs(w[i]);
+    }
+    blocks += top / 254 * 1.01 * weights;
+  }
+  const double sums = (static_cast<double>(k) + 16) * std::ldexp(sum, -24);
+  if (mode == catalog::ComputeMode::kF32) return sums;
+  return sums + (mode == catalog::ComputeMode::kBf16 ? std::ldexp(sum, -8) * 1.01 : blocks);
+}
+
+Product product(const Row& x, int64_t k, const Row& w, const Row& bias, catalog::ComputeMode mode) {
+  Product p;
+  p.width = static_cast<int64_t>(w.size()) / k;
+  for (int64_t t = 0; t * k < static_cast<int64_t>(x.size()); ++t) {
+    for (int64_t r = 0; r < p.width; ++r) {
+      double sum = bias.empty() ? 0 : bias[at(r)];
+      for (int64_t i = 0; i < k; ++i) sum += x[at(t * k + i)] * w[at(r * k + i)];
+      p.values.push_back(sum);
+      p.tolerance.push_back(rounding(x.data() + t * k, w.data() + r * k, k, mode) + std::ldexp(std::fabs(sum), -22));
+    }
+  }
+  return p;
+}
+
+std::vector<Product> fused_products(const Case& c, catalog::ComputeMode mode) {
+  const ops::FusedLinearOperands places = ops::fused_linear_operands(c.attributes);
+  const int64_t k = last(c.operands[0]);
+  Row rows = c.operands[0].values();
+  if (c.attributes.get_string("norm") == "rms") {
+    const Row weight = places.norm_weight >= 0 ? c.operands[at(places.norm_weight)].values() : Row{};
+    const double eps = c.attributes.get_float("norm_eps");
+    rows = by_rows(
+        c, [&](const Row& x) { return rms_norm_row(x, weight, eps, c.attributes.get_float("norm_offset")); })[0];
+  }
+  std::vector<Product> products;
+  for (int i = 0; i < places.num_weights; ++i) {
+    const int bias = places.biases[at(i)];
+    products.push_back(product(rows, k, c.operands[at(places.first_weight + i)].values(),
+                               bias < 0 ? Row{} : c.operands[at(bias)].values(), mode));
+  }
+  return products;
+}
+
+// Values and tolerances of a case's results: what the products' tolerances make of the epilogue at its corners.
+std::pair<Values, Values> fused(const Case& c, catalog::ComputeMode mode) {
+  const ops::FusedLinearOperands places = ops::fused_linear_operands(c.attributes);
+  const std::vector<Product> products = fused_products(c, mode);
+  Values values;
+  Values tolerances;
+  if (c.attributes.get_expressions("epilogue").empty()) {
+    for (const Product& p : products) {
+      values.push_back(p.values);
+      tolerances.push_back(p.tolerance);
+    }
+    return {values, tolerances};
+  }
+  const auto n = products.size();
+  std::vector<Row> extras;
+  for (int i = 0; i < places.num_extras; ++i) extras.push_back(c.operands[at(places.first_extra + i)].values());
+  for (const ops::Expression& e : c.attributes.get_expressions("epilogue")) {
+    values.emplace_back();
+    tolerances.emplace_back();
+    for (size_t i = 0; i < products[0].values.size(); ++i) {
+      const auto evaluate = [&](size_t corner) {
+        Row inputs;
+        for (size_t w = 0; w < n; ++w) {
+          const double shift = corner == 0 ? 0 : (corner - 1) >> w & 1 ? 1 : -1;
+          inputs.push_back(products[w].values[i] + shift * products[w].tolerance[i]);
+        }
+        for (const Row& extra : extras) {
+          inputs.push_back(extra[extra.size() == products[0].values.size() ? i : i % at(products[0].width)]);
+        }
+        return e.evaluate(inputs);
+      };
+      const double centre = evaluate(0);
+      double worst = 0;
+      for (size_t corner = 1; corner <= size_t{1} << n; ++corner)
+        worst = std::max(worst, std::fabs(evaluate(corner) - centre));
+      values.back().push_back(centre);
+      tolerances.back().push_back(1.5 * worst + 1e-6 + 4e-6 * std::fabs(centre));
+    }
+  }
+  return {values, tolerances};
+}
+
+std::pair<Values, Values> batched(const Case& c, catalog::ComputeMode mode) {
+  const Row x = c.operands[0].values();
+  const Row w = c.operands[1].values();
+  const int64_t tokens = dim(c.operands[0], 0);
+  const int64_t heads = dim(c.operands[0], 1);
+  const int64_t a = dim(c.operands[0], 2);
+  const int64_t b = dim(c.operands[1], 1);
+  Values values(1);
+  Values tolerances(1);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const Product p = product(row_of(x, t * heads + h, a), a, row_of(w, h, a * b), {}, mode);
+      values[0].insert(values[0].end(), p.values.begin(), p.values.end());
+      tolerances[0].insert(tolerances[0].end(), p.tolerance.begin(), p.tolerance.end());
+    }
+  }
+  return {values, tolerances};
+}
+
+std::pair<Values, Values> products(const Case& c, catalog::ComputeMode mode) {
+  if (c.op == OpKind::kFusedLinear) return fused(c, mode);
+  if (c.op == OpKind::kBatchedLinear) return batched(c, mode);
+  const Row bias = c.operands.size() > 2 ? c.operands[2].values() : Row{};
+  const Product p = product(c.operands[0].values(), last(c.operands[0]), c.operands[1].values(), bias, mode);
+  return {{p.values}, {p.tolerance}};
+}
+
+}  // namespace
+
+bool is_product(OpKind op) {
+  return op == OpKind::kLinear || op == OpKind::kBatchedLinear || op == OpKind::kFusedLinear;
+}
+
+Values product_tolerance(const Case& c, catalog::ComputeMode mode) { return products(c, mode).second; }
+
+Values formula(const Case& c) {
+  switch (c.op) {
+    case OpKind::kMap:
+      return map(c);
+    case OpKind::kReduce:
+      return reduce(c);
+    case OpKind::kSoftmax:
+      return by_rows(c, softmax_row);
+    case OpKind::kTopK:
+      return top_k(c);
+    case OpKind::kIndexMask:
+      return index_mask(c);
+    case OpKind::kRmsNorm:
+      return rms_norm(c);
+    case OpKind::kLayerNorm:
+      return layer_norm(c);
+    case OpKind::kRope:
+      return rope(c);
+    case OpKind::kAttend:
+      return attend(c);
+    case OpKind::kGatherRows:
+      return gather_rows(c);
+    case OpKind::kDequantize:
+      return dequantize(c);
+    case OpKind::kPackMxfp4:
+      return pack_mxfp4(c);
+    case OpKind::kLinear:
+    case OpKind::kBatchedLinear:
+    case OpKind::kFusedLinear:
+      return products(c, catalog::ComputeMode::kF32).first;
+    default:
+      return {};
+  }
+}
+
+}  // namespace firstlight::conformance

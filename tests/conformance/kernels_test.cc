@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every row of the catalog against the reference body of its operator, on every case that it accepts; one test per row.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "device/cpu/detect.h"
+#include "formulas.h"
+#include "kernels/linear/packing.h"
+#include "run_case.h"
+
+namespace firstlight::conformance {
+namespace {
+
+using catalog::Backend;
+using catalog::ComputeMode;
+using catalog::KernelRow;
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = all_cases();
+  return all;
+}
+
+const KernelRow* reference_row(const Case& c) {
+  const auto operands = operand_types(c);
+  const auto results = result_types(c);
+  return catalog::select_kernel(Backend::kReference, {}, {c.op, operands, results, c.attributes});
+}
+
+bool same_kind(double found, double wanted) {
+  if (std::isnan(wanted)) return std::isnan(found);
+  return std::isinf(wanted) ? found == wanted : std::isfinite(found);
+}
+
+// The first element that is further off than allowed; "" when there is none.
+std::string first_difference(const Tensor& found, const std::vector<double>& wanted, const Bound& bound,
+                             const std::vector<double>* tolerance) {
+  const std::vector<double> values = found.values();
+  if (values.size() != wanted.size()) return "sizes differ";
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double allowed =
+        tolerance != nullptr ? (*tolerance)[i] : bound.absolute + bound.relative * std::fabs(wanted[i]);
+    const bool fits =
+        same_kind(values[i], wanted[i]) && (!std::isfinite(wanted[i]) || std::fabs(values[i] - wanted[i]) <= allowed);
+    if (fits) continue;
+    return "element " + std::to_string(i) + ": found " + ops::exact_decimal(values[i]) + ", wanted " +
+           ops::exact_decimal(wanted[i]) + " within " + ops::exact_decimal(allowed);
+  }
+  return "";
+}
+
+void expect_equal(const Case& c, const Outcome& found, const Outcome& wanted, ComputeMode mode,
+                  const std::string& where) {
+  const bool products = is_product(c.op);
+  const Values tolerance = products ? product_tolerance(c, mode) : Values{};
+  ASSERT_EQ(found.results.size(), wanted.results.size()) << where;
+  for (size_t i = 0; i < found.results.size(); ++i) {
+    if (!products && c.bound.absolute == 0 && c.bound.relative == 0 &&
+        !tensor::dtype_info(found.results[i].type.dtype).is_float) {
+      EXPECT_TRUE(found.results[i].data == wanted.results[i].data) << where << " result " << i;
+      continue;
+    }
+    const std::string difference =
+        first_difference(found.results[i], wanted.results[i].values(), c.bound, products ? &tolerance[i] : nullptr);
+    EXPECT_EQ(difference, "") << where << " result " << i;
+  }
+  EXPECT_TRUE(found.pages == wanted.pages) << where << ": the state differs";
+}
+
+// A weight [.., R, K] packed for the CPU's matrix kernels.
+Tensor pack(const Tensor& w) {
+  const auto rank = w.type.shape.size();
+  const int64_t rows = w.type.shape[rank - 2].factor;
+  const int64_t columns = w.type.shape[rank - 1].factor;
+  const int64_t matrices = tensor::num_elements(w.type.shape) / (rows * columns);
+  const int64_t row_bytes = *tensor::row_bytes(w.type.dtype, columns);
+  Tensor out = w;
+  out.type.layout = tensor::Layout::kPackedRows;
+  out.data.assign(static_cast<size_t>(matrices * kernels::packed_matrix_bytes(w.type.dtype, rows, columns)),
+                  std::byte{0});
+  std::byte* tile = out.data.data();
+  for (int64_t m = 0; m < matrices; ++m) {
+    for (int64_t first = 0; first < rows; first += kernels::kTileRows) {
+      std::vector<const std::byte*> sources;
+      for (int64_t r = first; r < std::min(rows, first + kernels::kTileRows); ++r) {
+        sources.push_back(w.data.data() + (m * rows + r) * row_bytes);
+      }
+      kernels::pack_tile(w.type.dtype, sources, columns, tile);
+      tile += kernels::packed_tile_bytes(w.type.dtype, columns);
+    }
+  }
+  return out;
+}
+
+// A product with its weights packed; nothing where there are none to pack.
+std::optional<Case> packed(const Case& c) {
+  if (!is_product(c.op)) return std::nullopt;
+  size_t first = 1;
+  size_t end = 2;
+  if (c.op == ops::OpKind::kFusedLinear) {
+    const ops::FusedLinearOperands places = ops::fused_linear_operands(c.attributes);
+    first = static_cast<size_t>(places.first_weight);
+    end = first + static_cast<size_t>(places.num_weights);
+  }
+  Case out = c;
+  for (size_t i = first; i < end; ++i) {
+    if (!kernels::can_pack(c.operands[i].type.dtype)) return std::nullopt;
+    out.operands[i] = pack(c.operands[i]);
+  }
+  return out;
+}
+
+class KernelRowTest : public testing::TestWithParam<KernelRow> {};
+
+TEST_P(KernelRowTest, AgreesWithTheReference) {
+  const KernelRow& row = GetParam();
+  if (!device::detect_cpu().features.has(row.needs)) {
+    GTEST_SKIP() << "needs a CPU with " << target::features_to_string(row.needs);
+  }
+  int ran = 0;
+  for (const int threads : {1, 3}) {
+    ThreadPool pool({threads, false, 20});
+    for (const Case& c : cases()) {
+      if (c.op != row.op) continue;
+      auto wanted = run_case(c, *reference_row(c), ComputeMode::kF32, pool);
+      ASSERT_TRUE(wanted.ok()) << wanted.status().message();
+      std::vector<Case> forms = {c};
+      if (auto form = packed(c)) forms.push_back(*std::move(form));
+      for (const Case& form : forms) {
+        const auto operands = operand_types(form);
+        const auto results = result_types(c);
+        for (const ComputeMode mode : {ComputeMode::kF32, ComputeMode::kBf16, ComputeMode::kInt8}) {
+          if (!is_product(row.op) && mode != ComputeMode::kF32) continue;
+          if (!row.accepts({c.op, operands, results, c.attributes, mode})) continue;
+          const std::string where = std::string(ops::op_name(c.op)) + " \"" + c.name + "\" " +
+                                    std::string(catalog::compute_mode_name(mode)) + ", " + std::to_string(threads) +
+                                    " threads";
+          auto found = run_case(form, row, mode, pool);
+          ASSERT_TRUE(found.ok()) << where << ": " << found.status().message();
+          expect_equal(c, *found, *wanted, mode, where);
+          ++ran;
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(ran > 0 || row.op == ops::OpKind::kPackWeight) << "no case for this row";
+}
+
+std::string row_name(const testing::TestParamInfo<KernelRow>& info) {
+  return std::string(info.param.symbol) + "_on_" + std::string(catalog::backend_name(info.param.backend));
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalog, KernelRowTest,
+                         testing::ValuesIn(catalog::all_kernels().begin(), catalog::all_kernels().end()), row_name);
+
+// The reference bodies themselves, against formulas written apart.
+TEST(Reference, AgreesWithTheFormulas) {
+  ThreadPool pool({2, false, 20});
+  int compared = 0;
+  for (const Case& c : cases()) {
+    Values wanted = formula(c);
+    if (wanted.empty()) continue;
+    for (auto& values : wanted) {
+      for (double& v : values) {
+        if (std::fabs(v) > static_cast<double>(std::numeric_limits<float>::max())) v *= HUGE_VAL;  // float32 ends there
+      }
+    }
+    auto found = run_case(c, *reference_row(c), ComputeMode::kF32, pool);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    ASSERT_EQ(found->results.size(), wanted.size());
+    const Values tolerance = c.op == ops::OpKind::kFusedLinear ? product_tolerance(c, ComputeMode::kF32) : Values{};
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const std::string difference =
+          first_difference(found->results[i], wanted[i], {1e-12, 1.2e-7}, tolerance.empty() ? nullptr : &tolerance[i]);
+      EXPECT_EQ(difference, "") << ops::op_name(c.op) << " \"" << c.name << "\" result " << i;
+    }
+    ++compared;
+  }
+  EXPECT_GT(compared, 100);
+}
+
+TEST(Reference, AppendWritesItsRowsAndNothingElse) {
+  ThreadPool pool({2, false, 20});
+  for (const Case& c : state_cases()) {
+    State after = c.state[0];
+    for (size_t k = 0; k < after.decl.components.size(); ++k) {
+      const std::vector<double> rows = c.operands[k + 1].values();
+      const auto width = static_cast<size_t>(after.decl.components[k].heads * after.decl.components[k].width);
+      size_t token = 0;
+      for (size_t s = 0; s < after.sequences.size(); ++s) {
+        const Sequence& sequence = after.sequences[s];
+        for (int64_t i = 0; i < sequence.num_tokens; ++i, ++token) {
+          for (size_t e = 0; e < width; ++e) {
+            after.rows[k][s][static_cast<size_t>(sequence.start_position + i) * width + e] =
+                static_cast<float>(rows[token * width + e]);
+          }
+        }
+      }
+    }
+    auto found = run_case(c, *reference_row(c), ComputeMode::kF32, pool);
+    ASSERT_TRUE(found.ok());
+    EXPECT_TRUE(found->pages == page_contents(after)) << c.name;
+  }
+}
+
+// Moving operators byte by byte, against index arithmetic on whole elements or blocks.
+TEST(Reference, MovesWhatTheFormulasSay) {
+  ThreadPool pool({2, false, 20});
+  const auto run = [&](const Case& c) {
+    return run_case(c, *reference_row(c), ComputeMode::kF32, pool).value().results[0].values();
+  };
+  for (const Case& c : data_cases()) {
+    Case checked = c;
+    ASSERT_TRUE(ops::check_attributes(ops::op_def(c.op), checked.attributes).ok());
+    const auto x = checked.operands[0].values();
+    const auto type = result_types(checked)[0];
+    std::vector<double> wanted;
+    const auto& shape = checked.operands[0].type.shape;
+    switch (c.op) {
+      case ops::OpKind::kReshape:
+        wanted = x;
+        break;
+      case ops::OpKind::kTranspose: {
+        const auto& perm = checked.attributes.get_ints("perm");
+        for (int64_t i = 0; i < tensor::num_elements(type.shape); ++i) {
+          int64_t rest = i;
+          std::vector<int64_t> index(shape.size());
+          for (size_t a = shape.size(); a-- > 0;) {
+            index[static_cast<size_t>(perm[a])] = rest % type.shape[a].factor;
+            rest /= type.shape[a].factor;
+          }
+          int64_t from = 0;
+          for (size_t a = 0; a < shape.size(); ++a) from = from * shape[a].factor + index[a];
+          wanted.push_back(x[static_cast<size_t>(from)]);
+        }
+        break;
+      }
+      case ops::OpKind::kSlice: {
+        const auto axis =
+            static_cast<size_t>(ops::resolve_axis(checked.attributes.get_int("axis"), static_cast<int>(shape.size())));
+        const auto range = ops::slice_range(checked.attributes, shape[axis].factor);
+        int64_t inner = 1;
+        for (size_t a = axis + 1; a < shape.size(); ++a) inner *= shape[a].factor;
+        for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
+          const int64_t place = i / inner % shape[axis].factor;
+          const bool taken = place >= range.start && place < range.stop && (place - range.start) % range.step == 0;
+          if (taken) wanted.push_back(x[static_cast<size_t>(i)]);
+        }
+        break;
+      }
+      default:
+        continue;
+    }
+    EXPECT_EQ(first_difference(
+                  {type, run_case(checked, *reference_row(checked), ComputeMode::kF32, pool).value().results[0].data},
+                  wanted, {0, 0}, nullptr),
+              "")
+        << ops::op_name(c.op) << " " << c.name;
+  }
+  // concat and stack undo what slice takes apart
+  Data data(77);
+  const Tensor a = data.floats(tensor::DType::kQ8_0, {3, 64});
+  const Tensor b = data.floats(tensor::DType::kQ8_0, {3, 32});
+  const auto whole = run_case({"", ops::OpKind::kConcat, attributes("{axis = 1}"), {a, b}, {}, {}},
+                              *catalog::select_kernel(Backend::kReference, {}, {ops::OpKind::kConcat, {}, {}, {}}),
+                              ComputeMode::kF32, pool)
+                         .value()
+                         .results[0];
+  Case back{"", ops::OpKind::kSlice, attributes("{axis = 1, start = 64}"), {whole}, {}, {}};
+  ASSERT_TRUE(ops::check_attributes(ops::op_def(back.op), back.attributes).ok());
+  EXPECT_EQ(run(back), b.values());
+}
+
+}  // namespace
+}  // namespace firstlight::conformance

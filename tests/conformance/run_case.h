@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a case on one row of the catalog.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "case.h"
+
+namespace firstlight::conformance {
+
+struct Outcome {
+  std::vector<Tensor> results;
+  std::vector<std::vector<std::byte>> pages;  // of the state after the call, in the order of sequences
+};
+
+// The bytes of every page that holds the state's rows, in the order of sequences.
+std::vector<std::vector<std::byte>> page_contents(const State& state);
+
+// The result types by the operator's own rule; FL_CHECKs that the case is well-formed.
+std::vector<tensor::Type> result_types(const Case& c);
+std::vector<tensor::Type> operand_types(const Case& c);
+
+// Result memory is filled with 0xff bytes first, so that what a kernel leaves out shows as NaN; 64 bytes behind each
+// result are guarded.
+Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::ComputeMode mode, ThreadPool& pool);
+
+}  // namespace firstlight::conformance
