@@ -18,6 +18,7 @@ LIMITS = {  # kind: (aim or "think again" mark that is reported, hard limit)
     "kernel": (500, 800),
     "test": (500, 1000),
     "spec": (120, 200),
+    "spec template": (250, 400),
     "function": (60, 120),
     "kernel function": (120, 200),
     "folder": (25, 40),
@@ -31,12 +32,12 @@ _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 def file_kind(path):
     if path.suffix == ".lua":
-        return "spec"
+        return "spec template" if "std" in path.parts else "spec"
     if source_tree.is_test(path):
         return "test"
-    if path.suffix in (".h", ".cuh"):
-        return "header"
-    return "kernel" if source_tree.module_of(path) == "kernels" else "source"
+    if source_tree.module_of(path) == "kernels":
+        return "kernel"  # headers too: templates of kernel bodies live nowhere else
+    return "header" if path.suffix in (".h", ".cuh") else "source"
 
 
 def functions(text):
@@ -100,13 +101,13 @@ def measures(root):
         yield file_kind(path), str(path), text.count("\n")
         if path.suffix == ".lua":
             continue
-        folders[path.parent] = folders.get(path.parent, 0) + 1
+        folders.setdefault(path.parent, set()).add(path.stem)  # x.h and x.cc are one unit
         includes["/".join(path.parts[1:])] = _QUOTED.findall(text)
         in_kernels = source_tree.module_of(path) == "kernels" and not source_tree.is_test(path)
         for name, line, length in functions(text):
             yield ("kernel function" if in_kernels else "function"), f"{path}:{name}", length
-    for folder, count in folders.items():
-        yield "folder", str(folder), count
+    for folder, stems in folders.items():
+        yield "folder", str(folder), len(stems)
     for name in includes:
         if name.endswith(".h"):
             yield "header closure", f"src/{name}", closure(name, includes)
@@ -145,7 +146,7 @@ def main():
     breaches, thoughts = [], []
     for kind, name, value in measures(root):
         think, wrong = LIMITS[kind]
-        unit = {"folder": "files", "header closure": "project headers reached"}.get(kind, "lines")
+        unit = {"folder": "units", "header closure": "project headers reached"}.get(kind, "lines")
         if value > wrong:
             if not exempt.allows(name):
                 breaches.append(f"{name}: {kind} of {value} {unit}, at most {wrong} wanted")
