@@ -31,4 +31,61 @@ function attention.gqa(x, w, p, batch, layer)
   return linear(reshape(y, "T", width), w("o_proj.weight", { p.hidden, width }), bias)
 end
 
+-- Latent attention (MLA), absorbed: the cache holds one row per token, the normed latent and the rotary key, and queries
+-- are carried into the latent space by the key part of kv_b_proj; its value part carries the result back out.
+-- p: heads, hidden, q_rank (nil: no low rank for queries), kv_rank, nope, rope_dim, v_dim, scale, bias, rope (attributes
+-- over a slice of rope_dim columns). The two inner norms have an eps of their own.
+function attention.mla(x, w, p, batch, layer)
+  local function project(name, input, rows, columns, with_bias)
+    local bias = with_bias and p.bias and w(name .. ".bias", { rows }) or nil
+    return linear(input, w(name .. ".weight", { rows, columns }), bias)
+  end
+  local function turned(y, offset)
+    local at = {}
+    for key, value in pairs(p.rope) do at[key] = value end
+    at.offset = offset
+    return rope(y, batch.positions, at)
+  end
+
+  local q_width = p.heads * (p.nope + p.rope_dim)
+  local q
+  if p.q_rank then
+    local low = norm.rms(project("q_a_proj", x, p.q_rank, p.hidden, true), w, "q_a_layernorm", p, p.inner_eps)
+    q = project("q_b_proj", low, q_width, p.q_rank)
+  else
+    q = project("q_proj", x, q_width, p.hidden)
+  end
+  q = turned(reshape(q, "T", p.heads, p.nope + p.rope_dim), p.nope)
+
+  local row = p.kv_rank + p.rope_dim
+  local kv = project("kv_a_proj_with_mqa", x, row, p.hidden, true)
+  local latent = norm.rms(slice(kv, { axis = 1, start = 0, stop = p.kv_rank }), w, "kv_a_layernorm", p, p.inner_eps)
+  local k_rope = turned(reshape(slice(kv, { axis = 1, start = p.kv_rank, stop = row }), "T", 1, p.rope_dim), 0)
+  local cache = batch.state.kv[layer]:append {
+    latent = concat(reshape(latent, "T", 1, p.kv_rank), k_rope, { axis = 2 }),
+  }
+
+  local into, out = attention.split_kv_b(w, p)
+  local q_latent = batched_linear(slice(q, { axis = 2, start = 0, stop = p.nope }), into)
+  local q_rope = slice(q, { axis = 2, start = p.nope, stop = p.nope + p.rope_dim })
+  local y = attend {
+    q = concat(q_latent, q_rope, { axis = 2 }), state = cache, scale = p.scale,
+    key = "latent", value = "latent", value_width = p.kv_rank,
+  }
+  y = reshape(batched_linear(y, out), "T", p.heads * p.v_dim)
+  return project("o_proj", y, p.hidden, p.heads * p.v_dim, true)
+end
+
+-- The key part [heads, kv_rank, nope] and the value part [heads, v_dim, kv_rank] of kv_b_proj. GGUF files may hold the two
+-- apart, the key part transposed already.
+function attention.split_kv_b(w, p)
+  if w:has "k_b_proj.weight" then
+    return w("k_b_proj.weight", { p.heads, p.kv_rank, p.nope }), w("v_b_proj.weight", { p.heads, p.v_dim, p.kv_rank })
+  end
+  local rows = p.nope + p.v_dim
+  local both = reshape(w("kv_b_proj.weight", { p.heads * rows, p.kv_rank }), p.heads, rows, p.kv_rank)
+  local keys = slice(both, { axis = 1, start = 0, stop = p.nope })
+  return transpose(keys, 0, 2, 1), slice(both, { axis = 1, start = p.nope, stop = rows })
+end
+
 return attention

@@ -20,12 +20,45 @@ function config.idle(c)
   for key, reason in pairs(idle) do c:waive(key, reason) end
 end
 
--- Facts of the model that are not computation.
-function config.facts(c)
-  fact("max_positions", c:count("max_position_embeddings", nil))
-  fact("bos_token_id", c.bos_token_id)
-  fact("eos_token_id", c.eos_token_id)
-  fact("pad_token_id", c.pad_token_id)
+-- The token ids under `key` in these configs, each once.
+local function token_ids(key, configs)
+  local ids, seen = {}, {}
+  local function add(id)
+    if not seen[id] then
+      seen[id] = true
+      ids[#ids + 1] = id
+    end
+  end
+  for _, c in ipairs(configs) do
+    local value = c[key]
+    if type(value) == "number" then
+      add(value)
+    elseif value ~= nil and value ~= null then
+      for i = 0, #value - 1 do add(value[i]) end
+    end
+  end
+  return ids
+end
+
+-- Facts of the model that are not computation. `outer`: the config that holds this one, if any.
+function config.facts(c, outer, default_positions)
+  fact("max_positions", c:count("max_position_embeddings", default_positions))
+  for _, key in ipairs { "bos_token_id", "eos_token_id", "pad_token_id" } do
+    local ids = token_ids(key, { c, outer ~= c and outer or nil })
+    fact(key, #ids > 1 and ids or ids[1])
+  end
+end
+
+-- A flag that may stand in several configs, which must agree.
+function config.agreed_bool(key, default, ...)
+  local value
+  for _, c in ipairs { ... } do
+    local found = c:bool(key, nil)
+    if found ~= nil and value ~= nil and found ~= value then error(key .. " stands twice and differs") end
+    if found ~= nil then value = found end
+  end
+  if value == nil then return default end
+  return value
 end
 
 -- Null, absent and 0 head sizes mean hidden / heads.
@@ -38,11 +71,12 @@ local function head_size(c, hidden, heads)
   return hidden // heads
 end
 
-function config.decoder(c)
+-- head_dim: where the config has its own words for the size of a head.
+function config.decoder(c, head_dim)
   config.idle(c)
   config.facts(c)
   local hidden, heads = c:count "hidden_size", c:count "num_attention_heads"
-  local head_dim = head_size(c, hidden, heads)
+  head_dim = head_dim or head_size(c, hidden, heads)
   return {
     layers = c:count "num_hidden_layers", hidden = hidden, heads = heads,
     kv_heads = c:count("num_key_value_heads", nil) or heads,

@@ -15,4 +15,13 @@ function head.logits(x, w, p, batch, embedding, model)
   return linear(x, embedding)
 end
 
+-- Layers after the last one predict further tokens and are not run: waived, also where the config is silent about them.
+function head.skip_prediction_layers(w, layers, stated)
+  local count = stated
+  while count < 16 and w:has("model.layers." .. layers + count .. ".input_layernorm.weight") do count = count + 1 end
+  if count == 0 then return end
+  w:waive_layers("model.layers", layers, layers + count - 1, "extra prediction layers are not run")
+  if stated == 0 then warn(count .. " layers after the last one are in the file although the config has none; left out") end
+end
+
 return head

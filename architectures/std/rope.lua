@@ -5,7 +5,7 @@
 local rope = {}
 
 -- Reads one parameter wherever a spelling may put it; two places that disagree are an error.
-local function reader(c, layer_type)
+local function reader(c, layer_type, unscaled)
   local places, named = {}, {}
   local function add(object, name)
     if object then
@@ -16,10 +16,11 @@ local function reader(c, layer_type)
   local new = c:object("rope_parameters", nil)
   if new and layer_type and new:has(layer_type) then
     add(new:object(layer_type), "rope_parameters." .. layer_type)
-  elseif new and not (layer_type and (new:has "full_attention" or new:has "sliding_attention")) then
+  elseif new then
+    if layer_type then error("rope_parameters has no " .. layer_type) end
     add(new, "rope_parameters")
   end
-  if not new or c:has "rope_scaling" then add(c:object("rope_scaling", nil), "rope_scaling") end
+  if not unscaled then add(c:object("rope_scaling", nil), "rope_scaling") end
 
   local get = {}
   -- get.one(kind, key, …): the value of the first of these keys anywhere, or nil.
@@ -132,7 +133,7 @@ function kinds.yarn(get, c, t)
     if not all_dim then get.waive("mscale", "without mscale_all_dim it has no effect") end
     if not mscale and not t.uses_mscale_all_dim then get.waive("mscale_all_dim", "without mscale it has no effect") end
   end
-  t.mscale_all_dim, t.factor = all_dim, factor
+  t.mscale_all_dim, t.factor, t.original = all_dim, factor, original
 
   local fast, slow = get.one("number", "beta_fast") or 32, get.one("number", "beta_slow") or 1
   local truncate = get.one("bool", "truncate")
@@ -178,17 +179,18 @@ function kinds.divisors(get, c, t)
   for i, f in ipairs(t.freqs) do t.freqs[i] = f / divisors[i - 1] end
 end
 
--- options: dim (of the head), layer_type (which object of rope_parameters), theta (where the config states it under
--- another name), style, offset, mla (the softmax scale takes mscale_all_dim too).
+-- options: dim (of the head), style, mla (the softmax scale takes mscale_all_dim too). For models with a table per layer
+-- type: layer_type (which object of rope_parameters), theta (what the old spelling states for it), default_theta, and
+-- unscaled (rope_scaling is not for this type). The second result has the parameters that others need.
 function rope.from_config(c, options)
-  local get = reader(c, options.layer_type)
+  local get = reader(c, options.layer_type, options.unscaled)
   local theta = get.one("number", "rope_theta")
   local top = options.theta
-  if top == nil then top = c:number("rope_theta", nil) end
+  if not options.layer_type then top = c:number("rope_theta", nil) end
   if theta and top and theta ~= top then
     error("rope_theta and rope_parameters contradict: " .. top .. " and " .. theta)
   end
-  theta = theta or top or error "rope_theta is missing, and its default is not known"
+  theta = theta or top or options.default_theta or error "rope_theta is missing, and its default is not known"
   local kind = get.one("string", "rope_type", "type") or "default"
   if not kinds[kind] then unsupported("rope type '" .. kind .. "' is not known") end
   local share = kind == "proportional" and 1.0
@@ -201,7 +203,7 @@ function rope.from_config(c, options)
   }
   kinds[kind](get, c, t)
   return {
-    style = options.style or "half", offset = options.offset or 0, length = t.length, freqs = t.freqs,
+    style = options.style or "half", length = t.length, freqs = t.freqs,
     scale = t.scale or 1.0, long_freqs = t.long_freqs, switch_length = t.switch_length, long_scale = t.long_scale,
     dynamic_base = t.dynamic_base, dynamic_factor = t.dynamic_factor, dynamic_max = t.dynamic_max,
   }, t

@@ -27,7 +27,7 @@ local function by_types(types, layers, size)
 end
 
 -- options.switch: the window counts only with use_sliding_window, from layer max_window_layers on (Qwen).
--- options.every: without layer_types, layer i is full when (i + 1) % every == 0 (Gemma).
+-- options.all: with a window, every layer has it. options.every: without layer_types, layer i is full when (i + 1) % every == 0 (Gemma).
 function window.from_config(c, layers, options)
   local size = c:count("sliding_window", nil)
   local types = c:list("layer_types", nil)
@@ -56,7 +56,8 @@ function window.from_config(c, layers, options)
   if options.every then
     return function(i) return (i + 1) % options.every == 0 and 0 or size end
   end
-  local first = options.switch and c:int "max_window_layers" or 0
+  if options.all then c:waive("max_window_layers", "every layer has the window") end
+  local first = options.switch and not options.all and c:int "max_window_layers" or 0
   return function(i) return i >= first and size or 0 end
 end
 

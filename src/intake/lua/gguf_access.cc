@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What std/gguf.lua may ask of the file beyond its metadata: the shape of a tensor, and the values of the few short ones
-// that are parameters of the graph (rotary divisors).
+// What std/gguf.lua may ask of the file beyond its metadata: the shape of a tensor, and the values of the few short
+// ones that are parameters of the graph (rotary divisors).
 #include "intake/lua/kinds.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/tracer.h"
@@ -24,7 +24,8 @@ int gguf_shape(lua_State* state) {
 int gguf_floats(lua_State* state) {
   Tracer& tracer = tracer_of(state);
   const std::string name = to_text(state, 1, "gguf_floats");
-  if (!tracer.read_floats) raise(state, unsupported("the values of " + name + " are needed, and only headers are here"));
+  if (!tracer.read_floats)
+    raise(state, unsupported("the values of " + name + " are needed, and only headers are here"));
   const std::vector<double> values = take(state, tracer.read_floats(name));
   lua_createtable(state, static_cast<int>(values.size()), 0);
   for (size_t i = 0; i < values.size(); ++i) {

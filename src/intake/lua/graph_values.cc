@@ -4,6 +4,7 @@
 #include "intake/lua/kinds.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/tracer.h"
+#include "tensor/codec.h"
 
 namespace firstlight::intake {
 namespace {
@@ -39,10 +40,36 @@ int value_rank(lua_State* state) {
   return 1;
 }
 
+int value_dtype(lua_State* state) {
+  const auto* value = static_cast<GraphValue*>(luaL_checkudata(state, 1, kGraphValue));
+  push(state, tensor::dtype_name(tracer_of(state).builder.type(value->id).dtype));
+  return 1;
+}
+
+// rounded(number, "bf16"): the number as that type stores it, for constants that a model keeps in its weights' type.
+int rounded(lua_State* state) {
+  const auto value = static_cast<float>(to_number(state, 1, "rounded"));
+  const std::string type = to_text(state, 2, "rounded");
+  if (type == "bf16") {
+    lua_pushnumber(state, static_cast<double>(tensor::bf16_to_f32(tensor::f32_to_bf16(value))));
+  } else if (type == "f16") {
+    lua_pushnumber(state, static_cast<double>(tensor::f16_to_f32(tensor::f32_to_f16(value))));
+  } else if (type == "f32") {
+    lua_pushnumber(state, static_cast<double>(value));
+  } else {
+    raise(state, invalid_data("rounded: found type '" + type + "', wanted bf16, f16 or f32"));
+  }
+  return 1;
+}
+
 int value_index(lua_State* state) {
   const std::string key = to_text(state, 2, "field");
-  if (key != "dim" && key != "rank") raise(state, invalid_data("a graph value has no field '" + key + "'"));
-  lua_pushcfunction(state, key == "dim" ? &value_dim : &value_rank);
+  const lua_CFunction method = key == "dim"     ? &value_dim
+                               : key == "rank"  ? &value_rank
+                               : key == "dtype" ? &value_dtype
+                                                : nullptr;
+  if (method == nullptr) raise(state, invalid_data("a graph value has no field '" + key + "'"));
+  lua_pushcfunction(state, method);
   return 1;
 }
 
@@ -72,6 +99,7 @@ void open_graph_values(lua_State* state) {
   const luaL_Reg value[] = {
       {"__lt", &no_order}, {"__le", &no_order}, {"__eq", &no_order}, {"__index", &value_index}, {nullptr, nullptr}};
   new_kind(state, kGraphValue, value);
+  lua_register(state, "rounded", &rounded);
 }
 
 }  // namespace firstlight::intake
