@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/api_service.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "base/json.h"
+#include "server/completion.h"
+#include "server/work_queue.h"
+
+namespace firstlight::server {
+namespace {
+
+using Clock = Completion::Clock;
+
+enum class Route : uint8_t { kHealth, kReady, kMetrics, kModels, kModel, kChat, kCompletions };
+
+struct RouteRow {
+  std::string_view path;
+  std::string_view method;
+  Route route;
+};
+
+constexpr std::array kRoutes = {
+    RouteRow{"/health", "GET", Route::kHealth},
+    RouteRow{"/ready", "GET", Route::kReady},
+    RouteRow{"/metrics", "GET", Route::kMetrics},
+    RouteRow{"/v1/models", "GET", Route::kModels},
+    RouteRow{"/v1/models/*", "GET", Route::kModel},
+    RouteRow{"/v1/chat/completions", "POST", Route::kChat},
+    RouteRow{"/v1/completions", "POST", Route::kCompletions},
+};
+
+const RouteRow* find_route(std::string_view path) {
+  for (const RouteRow& row : kRoutes) {
+    const bool is_prefix = row.path.ends_with('*');
+    const std::string_view fixed = row.path.substr(0, row.path.size() - (is_prefix ? 1 : 0));
+    if (is_prefix ? path.starts_with(fixed) && path.size() > fixed.size() : path == fixed) return &row;
+  }
+  return nullptr;
+}
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// JSON said or nothing said. A page in a browser can send other types to a server on loopback without asking first.
+bool is_json_type(const std::string& content_type) {
+  if (content_type.empty()) return true;
+  std::string type = lower_case(content_type.substr(0, content_type.find(';')));
+  while (!type.empty() && type.back() == ' ') type.pop_back();
+  return type == "application/json";
+}
+
+}  // namespace
+
+bool equal_secrets(std::string_view a, std::string_view b) {
+  size_t difference = a.size() ^ b.size();
+  for (size_t i = 0; i < a.size(); ++i) {
+    const char other = b.empty() ? '\0' : b[i % b.size()];
+    difference |= static_cast<unsigned char>(a[i] ^ other);
+  }
+  return difference == 0;
+}
+
+struct ApiService::Impl {
+  ApiServiceOptions options;
+  const Readiness& readiness;
+  Metrics* metrics;
+  const Log* log;
+  std::shared_ptr<CompletionContext> context;
+  WorkQueue work;
+
+  Impl(const ServedModel& model, const ApiServiceOptions& wanted, const Readiness& ready, Metrics* registry,
+       const Log* where)
+      : options(wanted),
+        readiness(ready),
+        metrics(registry),
+        log(where),
+        context(std::make_shared<CompletionContext>(
+            CompletionContext{model, std::make_shared<ServerMetrics>(registry), wanted.request_timeout_s})),
+        work(wanted.num_prepare_threads, wanted.max_preparing) {}
+
+  void answer(Exchange& exchange, const std::string& route, HttpResponse response) const {
+    context->metrics->count_request(route, response.status);
+    exchange.respond(std::move(response));
+  }
+
+  std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
+  HttpResponse get(Route route, const std::string& path) const;
+  void complete(Endpoint endpoint, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
+  Json model_json() const {
+    return {{"id", context->model.name},
+            {"object", "model"},
+            {"created", context->model.created_unix_s},
+            {"owned_by", "firstlight"},
+            {"max_model_len", context->model.context}};
+  }
+};
+
+ApiService::ApiService(const ServedModel& model, const ApiServiceOptions& options, const Readiness& readiness,
+                       Metrics* metrics, const Log* log)
+    : impl_(std::make_unique<Impl>(model, options, readiness, metrics, log)) {}
+
+ApiService::~ApiService() = default;
+
+Gauge ApiService::connections_gauge() const { return impl_->context->metrics->connections; }
+
+std::optional<ApiError> ApiService::Impl::refuse(const RouteRow& row, const HttpRequest& request) const {
+  if (row.path.starts_with("/v1/") && !options.api_key.empty()) {
+    static constexpr std::string_view kScheme = "bearer ";
+    const std::string& header = request.authorization;
+    const bool has_key = lower_case(header.substr(0, kScheme.size())) == kScheme;
+    if (!has_key || !equal_secrets(std::string_view(header).substr(kScheme.size()), options.api_key)) {
+      return ApiError{401, has_key ? "the API key is wrong" : "no API key: send 'Authorization: Bearer KEY'", "",
+                      "invalid_api_key"};
+    }
+  }
+  const bool is_head = request.method == "HEAD" && row.method == "GET";
+  if (request.method != row.method && !is_head) {
+    return ApiError{405,
+                    "method " + request.method.substr(0, 20) + " on " + std::string(row.path) + ", " +
+                        std::string(row.method) + " wanted",
+                    "", ""};
+  }
+  if (row.method == "POST" && !is_json_type(request.content_type)) {
+    return ApiError{415, "Content-Type '" + request.content_type.substr(0, 80) + "', application/json wanted", "", ""};
+  }
+  if (row.method == "POST" && !readiness.is_ready()) {
+    return ApiError{503, "not ready: " + readiness.reason(), "", "not_ready"};
+  }
+  return std::nullopt;
+}
+
+HttpResponse ApiService::Impl::get(Route route, const std::string& path) const {
+  HttpResponse response;
+  switch (route) {
+    case Route::kHealth:
+      response.body = R"({"status":"ok"})";
+      return response;
+    case Route::kReady: {
+      const std::string reason = readiness.reason();
+      response.status = reason.empty() ? 200 : 503;
+      response.body = reason.empty() ? R"({"ready":true})" : dump_json({{"ready", false}, {"reason", reason}});
+      return response;
+    }
+    case Route::kMetrics:
+      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      response.body = metrics == nullptr ? "" : metrics->exposition();
+      return response;
+    case Route::kModels:
+      response.body = dump_json({{"object", "list"}, {"data", Json::array({model_json()})}});
+      return response;
+    case Route::kModel: {
+      const std::string name = path.substr(std::string_view("/v1/models/").size());
+      if (name != context->model.name) {
+        return error_response({404, "model '" + name.substr(0, 100) + "' is not served", "model", "model_not_found"});
+      }
+      response.body = dump_json(model_json());
+      return response;
+    }
+    case Route::kChat:
+    case Route::kCompletions:
+      break;
+  }
+  return error_response({500, "no such route", "", ""});
+}
+
+void ApiService::Impl::complete(Endpoint endpoint, const std::string& route, HttpRequest request,
+                                std::shared_ptr<Exchange> exchange) {
+  const auto arrival = Clock::now();
+  const auto completion = std::make_shared<Completion>(context, exchange, route, arrival);
+  const auto body = std::make_shared<std::string>(std::move(request.body));
+  const auto prepare = [this, endpoint, body, exchange, completion, arrival] {
+    const auto begin = Clock::now();
+    const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+    context->metrics->prepare_wait.observe(seconds(begin - arrival));
+    const auto api = std::make_shared<ApiRequest>();
+    const auto prompts = std::make_shared<std::vector<PreparedPrompt>>();
+    const ServedModel& model = context->model;
+    ApiError error;
+    try {
+      error = parse_request(endpoint, *body, model.default_sampling, {.max_choices = options.max_choices}, *api);
+      if (error.ok() && !api->model.empty() && api->model != model.name) {
+        error = {404, "model '" + api->model.substr(0, 100) + "' is not served, only '" + model.name + "'", "model",
+                 "model_not_found"};
+      }
+      if (error.ok()) error = prepare_prompts(model, *api, *prompts);
+    } catch (const std::exception& fault) {  // of the JSON library, or memory running out
+      log_error(log, std::string("while a request was read: ") + fault.what());
+      error = {500, "the request could not be read", "", ""};
+    }
+    context->metrics->prepare.observe(seconds(Clock::now() - begin));
+    exchange->post([completion, api, prompts, error] {
+      if (error.ok()) {
+        completion->start(*api, std::move(*prompts));
+      } else {
+        completion->fail(error);
+      }
+    });
+  };
+  if (!work.post(prepare)) completion->fail({503, "too many requests wait to be read", "", ""});
+}
+
+void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
+  const RouteRow* row = find_route(request.path);
+  if (row == nullptr) {
+    impl_->answer(*exchange, "other",
+                  error_response({404, "nothing at " + request.path.substr(0, 100), "", "not_found"}));
+    return;
+  }
+  const std::string route(row->path);
+  if (const auto error = impl_->refuse(*row, request)) {
+    HttpResponse response = error_response(*error);
+    if (error->http_status == 405) response.headers.emplace_back("Allow", std::string(row->method));
+    impl_->answer(*exchange, route, std::move(response));
+    return;
+  }
+  switch (row->route) {
+    case Route::kChat:
+      impl_->complete(Endpoint::kChat, route, std::move(request), std::move(exchange));
+      return;
+    case Route::kCompletions:
+      impl_->complete(Endpoint::kCompletions, route, std::move(request), std::move(exchange));
+      return;
+    default:
+      impl_->answer(*exchange, route, impl_->get(row->route, request.path));
+      return;
+  }
+}
+
+}  // namespace firstlight::server

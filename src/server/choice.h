@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// One choice of an answer: token events in, text and log-probabilities out, piece by piece. The pieces joined are the
+// whole, so streamed and whole answers cannot differ. Knows no JSON and no HTTP.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "request/request.h"
+#include "text/detokenizer.h"
+#include "text/stop_strings.h"
+#include "text/tokenizer.h"
+
+namespace firstlight::server {
+
+// A token with its log-probability as the formats want it; never below kLeastLogprob, so that JSON can carry it.
+struct LogprobEntry {
+  struct Alternative {
+    std::string bytes;
+    double logprob = 0;
+  };
+  Alternative chosen;
+  std::vector<Alternative> top;
+  int64_t text_offset = 0;  // characters (code points) of the text that came before the token
+};
+
+inline constexpr double kLeastLogprob = -9999;
+
+struct ChoicePiece {
+  std::string text;
+  std::vector<LogprobEntry> logprobs;
+  request::FinishReason finish = request::FinishReason::kNone;  // of the last piece, and only of it
+
+  bool is_empty() const { return text.empty() && finish == request::FinishReason::kNone; }
+};
+
+class Choice {
+ public:
+  struct Options {
+    std::vector<std::string> stops;
+    bool skip_special_tokens = true;
+    int64_t text_offset = 0;  // characters in front of the first token (an echoed prompt)
+  };
+
+  Choice(const text::Tokenizer& tokenizer, Options options);
+
+  // What the event makes certain. Log-probabilities wait for a piece with text or an end. After a stop string was met,
+  // the piece has finish kStop, is_done() holds and the engine need not go on; later events give empty pieces. The
+  // event's finish must not be kError or kCancelled.
+  ChoicePiece push(const request::TokenEvent& event);
+
+  bool is_done() const { return done_; }
+  int64_t num_tokens() const { return num_tokens_; }  // of output; a stop token is none, what makes a stop string is
+
+ private:
+  LogprobEntry entry(const request::TokenEvent& event) const;
+
+  text::Tokenizer tokenizer_;
+  text::Detokenizer detokenizer_;
+  text::StopStrings stop_strings_;
+  std::vector<LogprobEntry> waiting_;
+  int64_t num_characters_;
+  int64_t num_tokens_ = 0;
+  bool done_ = false;
+};
+
+int64_t count_characters(std::string_view utf8);
+
+}  // namespace firstlight::server

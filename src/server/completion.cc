@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/completion.h"
+
+#include <ctime>
+#include <utility>
+
+namespace firstlight::server {
+
+using request::FinishReason;
+
+uint64_t choice_seed(uint64_t seed, int64_t i) {
+  if (i == 0) return seed;
+  uint64_t mixed = seed + 0x9E3779B97F4A7C15u * static_cast<uint64_t>(i);  // splitmix64
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+  return mixed ^ (mixed >> 31);
+}
+
+Completion::Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
+                       std::string route, Clock::time_point arrival)
+    : context_(std::move(context)), exchange_(std::move(exchange)), route_(std::move(route)), arrival_(arrival) {
+  context_->metrics->in_flight.add(1);
+}
+
+Completion::~Completion() { context_->metrics->in_flight.add(-1); }
+
+void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> prompts) {
+  if (exchange_->is_over()) return;  // gone while the prompt was prepared: nothing starts
+  streams_ = request.stream;
+  head_ = {.chat = request.endpoint == Endpoint::kChat,
+           .id = make_answer_id(request.endpoint == Endpoint::kChat),
+           .model = context_->model.name,
+           .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
+           .logprobs = request.logprobs,
+           .include_usage = request.include_usage};
+  // The exchange keeps this object alive; the generator's sinks do not.
+  exchange_->on_end([self = shared_from_this()](ExchangeEnd end) { self->on_end(end); });
+  parts_.reserve(prompts.size() * static_cast<size_t>(request.num_choices));
+  for (const PreparedPrompt& prompt : prompts) {
+    num_prompt_tokens_ += static_cast<int64_t>(prompt.ids.size());
+    for (int64_t i = 0; i < request.num_choices; ++i) {
+      if (!submit(request, prompt, i)) return;
+    }
+  }
+}
+
+bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt, int64_t choice_of_prompt) {
+  const size_t part_idx = parts_.size();
+  request::Request one;
+  one.id = head_.id + "-" + std::to_string(part_idx);
+  one.prompt = prompt.ids;
+  one.max_tokens = prompt.max_tokens;
+  one.sampling = request.sampling;
+  if (one.sampling.seed) one.sampling.seed = choice_seed(*one.sampling.seed, choice_of_prompt);
+  one.stop_token_ids = request.stop_token_ids;
+  one.ignore_model_stops = request.ignore_eos;
+  parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
+                                                                 .skip_special_tokens = request.skip_special_tokens,
+                                                                 .text_offset = count_characters(prompt.echo)}),
+                    .whole = {},
+                    .last_token = {}});
+  echoes_.push_back(prompt.echo);
+  ++num_open_;
+  auto ticket = context_->model.generator->submit(
+      std::move(one), [weak = weak_from_this(), part_idx](const request::TokenEvent& event) {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        self->exchange_->post([self, part_idx, event] { self->on_event(part_idx, event); });
+      });
+  if (!ticket.ok()) {
+    parts_.back().ended = true;
+    fail(to_api_error(ticket.status()));
+    return false;
+  }
+  parts_.back().ticket = *ticket;
+  return true;
+}
+
+void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
+  Part& part = parts_[part_idx];
+  if (event.finish != FinishReason::kNone) part.ended = true;
+  if (over_ || part.choice.is_done()) return;
+  if (event.finish == FinishReason::kError) {
+    fail(to_api_error(event.error.ok() ? internal_error("generation failed") : event.error));
+    return;
+  }
+  if (event.finish == FinishReason::kCancelled) {
+    fail({503, "the server is stopping", "", ""});
+    return;
+  }
+  if (event.token) time_token(part);
+  if (streams_ && !stream_begun_) begin_stream();
+  ChoicePiece piece = part.choice.push(event);
+  if (part.choice.is_done() && !part.ended) context_->model.generator->cancel(part.ticket);  // a stop string
+  if (!piece.is_empty()) deliver(part_idx, std::move(piece));
+}
+
+void Completion::time_token(Part& part) {
+  const auto now = Clock::now();
+  const auto seconds_since = [now](Clock::time_point then) {
+    return std::chrono::duration<double>(now - then).count();
+  };
+  if (part.choice.num_tokens() == 0) {
+    context_->metrics->first_token.observe(seconds_since(arrival_));
+  } else {
+    context_->metrics->inter_token.observe(seconds_since(part.last_token));
+  }
+  part.last_token = now;
+}
+
+// The head goes out with the first event, so that a fault before it still has a status code of its own.
+void Completion::begin_stream() {
+  stream_begun_ = true;
+  exchange_->begin_stream("text/event-stream; charset=utf-8");
+  std::string first;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const auto idx = static_cast<int64_t>(i);
+    if (head_.chat) first += sse_event(role_chunk_json(head_, idx));
+    if (!echoes_[i].empty()) {
+      first += sse_event(piece_chunk_json(head_, idx, {.text = echoes_[i], .logprobs = {}}));
+    }
+  }
+  exchange_->send(std::move(first));
+}
+
+void Completion::deliver(size_t part_idx, ChoicePiece piece) {
+  Part& part = parts_[part_idx];
+  const FinishReason finish_reason = piece.finish;
+  const auto idx = static_cast<int64_t>(part_idx);
+  if (streams_) {
+    std::string events;
+    const bool carries = !piece.text.empty() || !piece.logprobs.empty();
+    if (carries || !head_.chat) events += sse_event(piece_chunk_json(head_, idx, piece));
+    if (head_.chat && finish_reason != FinishReason::kNone) {
+      events += sse_event(finish_chunk_json(head_, idx, finish_reason));
+    }
+    exchange_->send(std::move(events));
+  } else {
+    part.whole.text += piece.text;
+    part.whole.finish = finish_reason;
+    for (auto& entry : piece.logprobs) part.whole.logprobs.push_back(std::move(entry));
+  }
+  if (finish_reason != FinishReason::kNone && --num_open_ == 0) finish();
+}
+
+Usage Completion::usage() const {
+  Usage usage{.prompt_tokens = num_prompt_tokens_};
+  for (const Part& part : parts_) usage.completion_tokens += part.choice.num_tokens();
+  return usage;
+}
+
+void Completion::finish() {
+  over_ = true;
+  count(200);
+  if (streams_) {
+    std::string last;
+    if (head_.include_usage) last += sse_event(usage_chunk_json(head_, usage()));
+    last += kSseDone;
+    exchange_->send(std::move(last));
+    exchange_->end_stream();
+    return;
+  }
+  std::vector<WholeChoice> choices;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    choices.push_back(std::move(parts_[i].whole));
+    choices.back().text.insert(0, echoes_[i]);
+  }
+  exchange_->respond({.body = whole_json(head_, choices, usage())});
+}
+
+void Completion::fail(const ApiError& error) {
+  if (over_) return;
+  over_ = true;
+  cancel_all();
+  count(error.http_status);
+  if (!stream_begun_) {
+    exchange_->respond(error_response(error));
+    return;
+  }
+  exchange_->send(sse_event(error_json(error)) + std::string(kSseDone));
+  exchange_->end_stream();
+}
+
+void Completion::on_end(ExchangeEnd end) {
+  switch (end) {
+    case ExchangeEnd::kGone:
+      if (over_) return;
+      over_ = true;
+      context_->metrics->disconnects.add();
+      cancel_all();
+      return;
+    case ExchangeEnd::kTimedOut:
+      fail({504,
+            "the request took longer than " + std::to_string(static_cast<int64_t>(context_->request_timeout_s)) +
+                " seconds",
+            "", "timeout"});
+      return;
+    case ExchangeEnd::kShutdown:
+      fail({503, "the server is stopping", "", ""});
+      return;
+  }
+}
+
+// Only what has not ended: an engine should see no cancel for what it finished itself.
+void Completion::cancel_all() {
+  for (const Part& part : parts_) {
+    if (!part.ended) context_->model.generator->cancel(part.ticket);
+  }
+}
+
+void Completion::count(int code) {
+  context_->metrics->count_request(route_, code);
+  context_->metrics->whole_request.observe(std::chrono::duration<double>(Clock::now() - arrival_).count());
+}
+
+}  // namespace firstlight::server

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One completion request from its prepared prompts to the end of its answer: submits a request per choice, turns token
+// events into pieces, writes them as a stream or gathers them, and cancels what runs when the client goes, the time is
+// over or the server stops. Everything runs on the exchange's own sequence. Heavy header: for .cc files only.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/choice.h"
+#include "server/http.h"
+#include "server/openai_api.h"
+#include "server/openai_json.h"
+#include "server/prompt.h"
+#include "server/server_metrics.h"
+
+namespace firstlight::server {
+
+// What outlives single requests.
+struct CompletionContext {
+  ServedModel model;
+  std::shared_ptr<ServerMetrics> metrics;
+  double request_timeout_s = 0;  // for the message only; the exchange keeps the time
+};
+
+class Completion final : public std::enable_shared_from_this<Completion> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange, std::string route,
+             Clock::time_point arrival);
+  ~Completion();
+
+  void start(const ApiRequest& request, std::vector<PreparedPrompt> prompts);
+  void fail(const ApiError& error);  // before or after start()
+
+ private:
+  struct Part {
+    Choice choice;
+    WholeChoice whole;
+    Ticket ticket = 0;
+    bool ended = false;  // no further events from the generator
+    Clock::time_point last_token;
+  };
+
+  bool submit(const ApiRequest& request, const PreparedPrompt& prompt, int64_t choice_of_prompt);
+  void on_event(size_t part_idx, const request::TokenEvent& event);
+  void on_end(ExchangeEnd end);
+  void begin_stream();
+  void deliver(size_t part_idx, ChoicePiece piece);
+  void finish();
+  void cancel_all();
+  void count(int code);
+  void time_token(Part& part);
+  Usage usage() const;
+
+  std::shared_ptr<const CompletionContext> context_;
+  std::shared_ptr<Exchange> exchange_;
+  std::string route_;
+  Clock::time_point arrival_;
+  AnswerHead head_;
+  bool streams_ = false;
+  bool stream_begun_ = false;
+  bool over_ = false;  // answered, failed or left
+  std::vector<Part> parts_;
+  std::vector<std::string> echoes_;  // per part; empty without echo
+  int64_t num_prompt_tokens_ = 0;
+  size_t num_open_ = 0;  // choices without a finish
+};
+
+// The seed of choice `i` of a request with this seed: the seed itself for the first, streams of their own for others.
+uint64_t choice_seed(uint64_t seed, int64_t i);
+
+}  // namespace firstlight::server

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of POST /v1/chat/completions and /v1/completions to a request in our terms, before any tokenising. Every
+// field is read with its type and range or refused by name; nothing is ignored in silence (README.md beside this file
+// has the list). Heavy header (base/json.h): include it in .cc files only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "request/request.h"
+#include "server/api_error.h"
+
+namespace firstlight::server {
+
+enum class Endpoint : uint8_t { kChat, kCompletions };
+
+// A prompt of /v1/completions: a text or ids.
+using RawPrompt = std::variant<std::string, std::vector<int32_t>>;
+
+struct ApiRequest {
+  Endpoint endpoint = Endpoint::kChat;
+  std::string model;  // empty: not said
+  bool stream = false;
+  bool include_usage = false;
+  int64_t num_choices = 1;  // per prompt
+  int64_t max_tokens = -1;  // -1: not said
+  bool logprobs = false;    // wanted in the answer; how many likely ones: sampling.num_logprobs
+  request::SamplingParams sampling;
+  std::vector<std::string> stops;
+  std::vector<int32_t> stop_token_ids;
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+
+  // Chat.
+  Json messages = Json::array();
+  Json tools;  // an array or null
+  Json template_variables = Json::object();
+  bool add_generation_prompt = true;
+
+  // Completions.
+  std::vector<RawPrompt> prompts;
+  bool echo = false;
+  bool add_special_tokens = true;
+};
+
+struct ApiLimits {
+  int64_t max_choices = 128;  // of all prompts together
+};
+
+// Reads `body`; `defaults` are the sampling parameters of fields that are not there. On a fault the error names the
+// field.
+ApiError parse_request(Endpoint endpoint, std::string_view body, const request::SamplingParams& defaults,
+                       const ApiLimits& limits, ApiRequest& request);
+
+}  // namespace firstlight::server

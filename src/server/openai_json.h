@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers in OpenAI's form: whole bodies and the chunks of a stream, as text. Knows what an answer looks like and
+// nothing of how it comes to be.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/choice.h"
+
+namespace firstlight::server {
+
+// What all chunks of one answer have in common.
+struct AnswerHead {
+  bool chat = true;
+  std::string id;  // "chatcmpl-…", "cmpl-…"
+  std::string model;
+  int64_t created_unix_s = 0;
+  bool logprobs = false;       // the answer carries them
+  bool include_usage = false;  // a usage chunk will end the stream
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;      // each prompt once, whatever n is
+  int64_t completion_tokens = 0;  // of all choices; stop tokens are not counted
+};
+
+struct WholeChoice {
+  std::string text;
+  std::vector<LogprobEntry> logprobs;
+  request::FinishReason finish = request::FinishReason::kNone;
+};
+
+std::string make_answer_id(bool chat);  // random
+
+std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choices, const Usage& usage);
+
+// Chunks. Chat: the role comes first, then pieces, then an empty delta with the finish reason; completions: pieces, the
+// last one with the finish reason.
+std::string role_chunk_json(const AnswerHead& head, int64_t choice);
+std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece);
+std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish);
+std::string usage_chunk_json(const AnswerHead& head, const Usage& usage);
+
+// One event of a text/event-stream.
+std::string sse_event(std::string_view data);
+inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
+
+}  // namespace firstlight::server

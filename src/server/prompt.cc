@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/prompt.h"
+
+#include <algorithm>
+
+#include "text/chat_template.h"
+
+namespace firstlight::server {
+namespace {
+
+// OpenAI's default for completions; chat takes what the context leaves.
+constexpr int64_t kDefaultCompletionTokens = 16;
+
+ApiError in_field(const std::string& field, const Status& status) {
+  ApiError error = to_api_error(status);
+  error.message = field + ": " + error.message;
+  error.param = field;
+  return error;
+}
+
+std::string content_text(const Json& message) {
+  const auto content = message.find("content");
+  if (content == message.end() || !content->is_string()) return "";
+  return content->get<std::string>();
+}
+
+// "developer" is a newer name of "system" that few templates know and the others drop without a word.
+void rename_unknown_developer(const text::ChatTemplate& chat_template, text::ChatContext& context) {
+  for (Json& message : context.messages) {
+    if (message["role"] != "developer") continue;
+    const auto rendered = chat_template.render(context);
+    if (!rendered.ok() || rendered->text().find(content_text(message)) == std::string::npos) message["role"] = "system";
+  }
+}
+
+ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::RenderedPrompt& rendered) {
+  const bool has_tools = request.tools.is_array();
+  const text::ChatTemplate* chat_template =
+      has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
+  if (chat_template == nullptr) {
+    return {400, "model '" + model.name + "' has no chat template; /v1/completions takes raw prompts", "messages", ""};
+  }
+  text::ChatContext context;
+  context.messages = request.messages;
+  context.tools = request.tools;
+  context.add_generation_prompt = request.add_generation_prompt;
+  context.variables = request.template_variables;
+  context.special_tokens = model.special_tokens;
+  rename_unknown_developer(*chat_template, context);
+  auto text = chat_template->render(context);
+  if (!text.ok()) return in_field("messages", text.status());
+  if (has_tools) {
+    context.tools = nullptr;
+    const auto without = chat_template->render(context);
+    if (without.ok() && without->text() == text->text()) {
+      return unsupported_field("tools", "the model's chat template has no place for them");
+    }
+  }
+  rendered = std::move(*text);
+  return {};
+}
+
+ApiError check_ids(const std::string& field, const std::vector<int32_t>& ids, int64_t vocab_size) {
+  const auto wrong = std::find_if(ids.begin(), ids.end(), [&](int32_t id) { return id < 0 || id >= vocab_size; });
+  if (wrong == ids.end()) return {};
+  return bad_field(field, "token id " + std::to_string(*wrong) + ", below " + std::to_string(vocab_size) + " wanted");
+}
+
+ApiError fit_context(const std::string& field, const ServedModel& model, const ApiRequest& request,
+                     PreparedPrompt& prompt) {
+  if (prompt.ids.empty()) return bad_field(field, "no tokens, at least one wanted");
+  const auto num_prompt = static_cast<int64_t>(prompt.ids.size());
+  const std::string context = std::to_string(model.context);
+  if (num_prompt >= model.context) {
+    return {400,
+            field + ": the prompt has " + std::to_string(num_prompt) + " tokens, the context of " + context +
+                " tokens takes a prompt of " + std::to_string(model.context - 1) + " at most",
+            field, "context_length_exceeded"};
+  }
+  const int64_t left = model.context - num_prompt;
+  if (request.max_tokens > left) {
+    return {400,
+            "max_tokens: " + std::to_string(request.max_tokens) + " and a prompt of " + std::to_string(num_prompt) +
+                " tokens are more than the context of " + context + " tokens",
+            "max_tokens", "context_length_exceeded"};
+  }
+  prompt.max_tokens = request.max_tokens;
+  if (prompt.max_tokens < 0) {
+    prompt.max_tokens = request.endpoint == Endpoint::kChat ? left : std::min(left, kDefaultCompletionTokens);
+  }
+  return {};
+}
+
+ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const std::string& field,
+                     const RawPrompt& raw, PreparedPrompt& prompt) {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&raw)) {
+    prompt.ids = *ids;
+    if (ApiError error = check_ids(field, prompt.ids, model.generator->vocab_size()); !error.ok()) return error;
+    if (request.echo) prompt.echo = model.tokenizer.decode(*ids, {.skip_special = request.skip_special_tokens});
+  } else {
+    const std::string& text = std::get<std::string>(raw);
+    auto encoded = model.tokenizer.encode(text, {.add_special = request.add_special_tokens});
+    if (!encoded.ok()) return in_field(field, encoded.status());
+    prompt.ids = std::move(*encoded);
+    if (request.echo) prompt.echo = text;
+  }
+  return fit_context(field, model, request, prompt);
+}
+
+ApiError prepare_chat(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts) {
+  text::RenderedPrompt rendered;
+  if (ApiError error = render_chat(model, request, rendered); !error.ok()) return error;
+  auto encoded = model.tokenizer.encode_segments(rendered.segments);
+  if (!encoded.ok()) return in_field("messages", encoded.status());
+  prompts.push_back({.ids = std::move(*encoded), .echo = ""});
+  return fit_context("messages", model, request, prompts.back());
+}
+
+}  // namespace
+
+ApiError prepare_prompts(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts) {
+  const int64_t vocab_size = model.generator->vocab_size();
+  if (const Status status = request::check(request.sampling, vocab_size); !status.ok()) {
+    ApiError error = to_api_error(status);
+    error.param = status.message().substr(0, status.message().find(' '));
+    return error;
+  }
+  if (ApiError error = check_ids("stop_token_ids", request.stop_token_ids, vocab_size); !error.ok()) return error;
+  if (request.endpoint == Endpoint::kChat) return prepare_chat(model, request, prompts);
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    const std::string field = request.prompts.size() == 1 ? "prompt" : "prompt[" + std::to_string(i) + "]";
+    PreparedPrompt prompt;
+    if (ApiError error = prepare_raw(model, request, field, request.prompts[i], prompt); !error.ok()) return error;
+    prompts.push_back(std::move(prompt));
+  }
+  return {};
+}
+
+}  // namespace firstlight::server

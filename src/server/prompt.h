@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a request says to token ids: templates, tokenising, and the check against the context. The slow part of a
+// request before the engine; runs on the work queue. Heavy header (openai_api.h): include it in .cc files only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/openai_api.h"
+#include "server/served_model.h"
+
+namespace firstlight::server {
+
+struct PreparedPrompt {
+  std::vector<int32_t> ids;
+  int64_t max_tokens = 0;  // of output; with the prompt within the context
+  std::string echo;        // the prompt's text, where the answer begins with it
+};
+
+// The prompts of the request, in order. Rendered chat gets no special tokens but the template's own, and text of
+// messages never becomes control tokens; a raw text prompt follows the tokenizer's setting.
+ApiError prepare_prompts(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts);
+
+}  // namespace firstlight::server

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model behind the routes, as the composition root hands it over. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "request/request.h"
+#include "server/generator.h"
+#include "text/tokenizer.h"
+
+namespace firstlight::text {
+class ChatTemplate;
+}
+
+namespace firstlight::server {
+
+// What the pointers name must outlive the server.
+struct ServedModel {
+  std::string name;
+  Generator* generator = nullptr;
+  text::Tokenizer tokenizer;                                        // a copy shares its tables
+  const text::ChatTemplate* chat_template = nullptr;                // null: chat requests are refused
+  const text::ChatTemplate* tool_template = nullptr;                // for requests with tools; null: the same
+  std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token", … for the template
+  int64_t context = 2048;  // tokens of prompt and output together that the engine takes
+  int64_t created_unix_s = 0;
+  request::SamplingParams default_sampling;  // of fields a request does not have
+};
+
+}  // namespace firstlight::server
