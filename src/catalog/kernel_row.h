@@ -51,7 +51,11 @@ struct KernelRow {
 // All rows, every backend.
 std::span<const KernelRow> all_kernels();
 
-// The best row for the signature on a backend with these features; null when there is none.
-const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature);
+// Which of the rows that accept: the one with the highest rank, or the lowest (the plain form behind a tuned one).
+enum class KernelChoice : uint8_t { kBest, kPlainest };
+
+// A row for the signature on a backend with these features; null when there is none.
+const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature,
+                               KernelChoice choice = KernelChoice::kBest);
 
 }  // namespace firstlight::catalog

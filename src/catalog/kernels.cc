@@ -72,11 +72,13 @@ std::span<const KernelRow> all_kernels() {
   return rows;
 }
 
-const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature) {
+const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature,
+                               KernelChoice choice) {
   const KernelRow* best = nullptr;
   for (const KernelRow& row : all_kernels()) {
     if (row.op != signature.op || row.backend != backend || !features.has(row.needs)) continue;
-    if ((best == nullptr || row.rank > best->rank) && row.accepts(signature)) best = &row;
+    const bool wanted = best == nullptr || (choice == KernelChoice::kBest ? row.rank > best->rank : row.rank < best->rank);
+    if (wanted && row.accepts(signature)) best = &row;
   }
   return best;
 }

@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"attend_any_f32_ref", ops::OpKind::kAttend, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"attend_any_f32_ref", ops::OpKind::kAttend, Backend::kCpu, {}, accepts_row_major, -1},
-    {"attend_any_f32_ref", ops::OpKind::kAttend, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"rope_f32_f32_ref", ops::OpKind::kRope, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"rope_f32_f32_ref", ops::OpKind::kRope, Backend::kCpu, {}, accepts_row_major, -1},
-    {"rope_f32_f32_ref", ops::OpKind::kRope, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"gather_rows_any_any_ref", ops::OpKind::kGatherRows, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"gather_rows_any_any_ref", ops::OpKind::kGatherRows, Backend::kCpu, {}, accepts_row_major, -1},
-    {"gather_rows_any_any_ref", ops::OpKind::kGatherRows, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

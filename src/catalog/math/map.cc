@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"map_any_f32_ref", ops::OpKind::kMap, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"map_any_f32_ref", ops::OpKind::kMap, Backend::kCpu, {}, accepts_row_major, -1},
-    {"map_any_f32_ref", ops::OpKind::kMap, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

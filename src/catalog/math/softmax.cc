@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"softmax_any_f32_ref", ops::OpKind::kSoftmax, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"softmax_any_f32_ref", ops::OpKind::kSoftmax, Backend::kCpu, {}, accepts_row_major, -1},
-    {"softmax_any_f32_ref", ops::OpKind::kSoftmax, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"layer_norm_any_f32_ref", ops::OpKind::kLayerNorm, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"layer_norm_any_f32_ref", ops::OpKind::kLayerNorm, Backend::kCpu, {}, accepts_row_major, -1},
-    {"layer_norm_any_f32_ref", ops::OpKind::kLayerNorm, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -9,7 +9,6 @@ constexpr KernelRow kRows[] = {
     {"rms_norm_any_f32_ref", ops::OpKind::kRmsNorm, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"rms_norm_any_f32_ref", ops::OpKind::kRmsNorm, Backend::kCpu, {}, accepts_row_major, -1},
-    {"rms_norm_any_f32_ref", ops::OpKind::kRmsNorm, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace
