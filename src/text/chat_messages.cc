@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat_messages.h"
 
+#include "base/json.h"
+
 namespace firstlight::text {
 namespace {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages as clients send them, brought into the one form a template is known to take: null, absent and empty content
 // are the same, text parts become text where parts are not understood, tool call arguments are decoded exactly once.
-// Heavy header (base/json.h): include it in .cc files only.
 #pragma once
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/status.h"
 
 namespace firstlight::text {
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the goldens of the chat template engine with Jinja2 in the environment transformers gives it.
 
-  tools/golden/templates.py units     src/text/jinja/test/data/units.json -> expected texts filled in, in place
+  tools/golden/templates.py units     src/text/test/data/jinja_units.json -> expected texts filled in, in place
   tools/golden/templates.py contexts  src/text/test/data/chat_contexts.json x every template under ../shared/data
                                       -> src/text/test/data/chat_template_hashes.json (hashes only, no template text)
 
@@ -137,7 +137,7 @@ def make_contexts():
 
 def make_units():
     env = environment()
-    path = os.path.join(ROOT, "src/text/jinja/test/data/units.json")
+    path = os.path.join(ROOT, "src/text/test/data/jinja_units.json")
     units = json.load(open(path, encoding="utf-8"))
     for case in units["cases"]:
         case.pop("expected", None)

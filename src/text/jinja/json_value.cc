@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/json.h"
+
 namespace firstlight::text::jinja {
 namespace {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON from outside as template values. Heavy header (base/json.h): include it in .cc files only.
+// JSON from outside as template values.
 #pragma once
 
-#include "base/json.h"
+#include "base/json_fwd.h"
+#include "base/status.h"
 #include "text/jinja/value.h"
 
 namespace firstlight::text::jinja {
