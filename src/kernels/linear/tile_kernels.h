@@ -190,7 +190,7 @@ FL_INLINE void prefetch_stream(const std::byte* tile, const std::byte* next, int
 template <DType kType, int kTiles>
 void int8_single(const TileSet& set, const Int8Rows& rows, float* sums) {
   constexpr PackedBlockLayout kLayout = packed_block_layout(kType);
-  constexpr int64_t kAhead = 4096 / kTiles;
+  constexpr int64_t kAhead = 8192 / kTiles;  // 2 KiB in four streams: measured best of 0.6 to 4 KiB
   const int64_t num_blocks = set.columns / kBlockColumns;
   const int64_t tile_bytes = packed_tile_bytes(kType, set.columns);
   for (int part = 0; part < kParts; ++part) {
