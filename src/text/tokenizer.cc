@@ -4,6 +4,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include "text/tokenizers/tokenizer_parts.h"
@@ -226,7 +227,10 @@ bool looks_like_chat_markup(std::string_view content) {
     return true;
   if (name.front() == '/') name.remove_prefix(1);
   if (name.find_first_of(" \t\r\n<>") != std::string_view::npos) return false;
-  return name.find('_') != std::string_view::npos || name == "think" || name == "INST";
+  constexpr std::string_view kNames[] = {"think", "INST", "s",   "bos", "eos", "pad",
+                                         "unk",   "mask", "sep", "cls", "eot", "EOT"};
+  return name.find('_') != std::string_view::npos ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 Result<Tokenizer> finish_tokenizer(TokenizerDraft draft) {
@@ -234,7 +238,8 @@ Result<Tokenizer> finish_tokenizer(TokenizerDraft draft) {
   FL_CHECK(parts.vocabulary != nullptr && parts.model.has_value());
   for (AddedToken& token : draft.added) {
     FL_TRY(parts.added_vocabulary.add(token.content, token.id).with_context("added tokens"));
-    token.control = token.control || token.special || looks_like_chat_markup(token.content);
+    const bool named = token.id == parts.bos_id || token.id == parts.eos_id || token.id == parts.pad_id;
+    token.control = token.control || token.special || named || looks_like_chat_markup(token.content);
     if (token.special) set_flag(parts.special, token.id);
     if (token.control) set_flag(parts.control, token.id);
   }

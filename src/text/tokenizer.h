@@ -62,10 +62,9 @@ class Tokenizer final {
   bool is_token(int32_t id) const;
   // Skipped by decode with skip_special.
   bool is_special(int32_t id) const;
-  // Never made from untrusted text: special tokens, GGUF control tokens, and added tokens that look like chat markup
-  // (<|...|>, <｜...｜>, and <name> or [NAME] where the name has an underscore or is think, /think, INST, /INST), since
-  // several releases ship such markers without the special flag. Other added tokens (white space runs, HTML tags) are
-  // not.
+  // Never made from untrusted text: special tokens, GGUF control tokens, BOS, EOS and padding, and added tokens that
+  // look like chat markup (looks_like_chat_markup), since several releases ship such markers without the special flag.
+  // Other added tokens (white space runs, HTML tags) are not.
   bool is_control(int32_t id) const;
 
   std::optional<int32_t> bos_id() const;
@@ -87,7 +86,10 @@ class Tokenizer final {
   std::shared_ptr<const TokenizerParts> parts_;
 };
 
-// Whether an added token that lacks the special flag counts as a control token all the same (see is_control).
+// Whether an added token that lacks the special flag counts as a control token all the same: <|...|>, <｜...｜>, and
+// <NAME>,
+// </NAME>, [NAME] or [/NAME] where NAME has an underscore or is one of think, INST, s, bos, eos, pad, unk, mask, sep,
+// cls, eot.
 bool looks_like_chat_markup(std::string_view content);
 
 // Options for files that do not name their special tokens.

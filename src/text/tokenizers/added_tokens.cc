@@ -24,19 +24,21 @@ bool is_single_word(std::string_view text, size_t begin, size_t end) {
   return left && right;
 }
 
-size_t skip_space_left(std::string_view text, size_t begin, size_t floor) {
+bool is_stripped(char32_t c, bool ascii_only) { return (c < 0x80 || !ascii_only) && is_white_space(c); }
+
+size_t skip_space_left(std::string_view text, size_t begin, size_t floor, bool ascii_only) {
   while (begin > floor) {
     const size_t before = char_before(text, begin);
-    if (before < floor || !is_white_space(decode_utf8(text, before).value)) break;
+    if (before < floor || !is_stripped(decode_utf8(text, before).value, ascii_only)) break;
     begin = before;
   }
   return begin;
 }
 
-size_t skip_space_right(std::string_view text, size_t end) {
+size_t skip_space_right(std::string_view text, size_t end, bool ascii_only) {
   while (end < text.size()) {
     const CodePoint point = decode_utf8(text, end);
-    if (!is_white_space(point.value)) break;
+    if (!is_stripped(point.value, ascii_only)) break;
     end += point.length;
   }
   return end;
@@ -101,8 +103,8 @@ void AddedTokens::split(std::string_view text, Pass pass, const Rule& rule, std:
     pos = end;
     if (rule.policy == Policy::kNoControl && token.control) continue;
     if (token.single_word && !is_single_word(text, begin, end)) continue;
-    if (token.lstrip) begin = skip_space_left(text, begin, done);
-    if (token.rstrip) end = skip_space_right(text, end);
+    if (token.lstrip) begin = skip_space_left(text, begin, done, token.ascii_strip);
+    if (token.rstrip) end = skip_space_right(text, end, token.ascii_strip);
     if (end <= done) continue;  // lies in white space that the token before took along
     begin = std::max(begin, done);
     if (begin > done) parts.push_back({{done, begin}, kNoToken});

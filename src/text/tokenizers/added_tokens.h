@@ -22,6 +22,7 @@ struct AddedToken {
   bool single_word = false;  // not when a word character is next to it
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // takes the white space after it along
+  bool ascii_strip = false;  // lstrip and rstrip know ASCII white space only (llama.cpp)
   bool normalized = false;   // looked for in the normalized text, in its own normalized form
   bool special = false;      // skipped when decoding without special tokens
   bool control = false;      // not to be produced by text that is not trusted

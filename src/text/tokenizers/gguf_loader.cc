@@ -62,6 +62,7 @@ Status read_tokens(const GgufVocabulary& source, TokenizerDraft& draft) {
     added.special = type == PieceType::kControl;
     added.control = control;
     added.rstrip = strips_right(source, token);
+    added.ascii_strip = true;
     draft.added.push_back(std::move(added));
     draft.raw_text_ids.push_back(id);
   }

@@ -28,40 +28,43 @@ Result<std::shared_ptr<Vocabulary>> read_vocab(const JsonElement& model) {
   return vocabulary;
 }
 
-// "left right" or ["left", "right"].
-Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonElement& merge, size_t rank) {
-  const auto malformed = [rank] {
-    return invalid_data("model: merge " + std::to_string(rank) + " is not a pair of tokens");
-  };
-  std::string_view text;
-  if (merge.get_string().get(text) == simdjson::SUCCESS) {
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) return malformed();
-    return std::pair(text.substr(0, space), text.substr(space + 1));
-  }
-  JsonArray pair;
-  std::string_view left, right;
-  if (merge.get_array().get(pair) != simdjson::SUCCESS || pair.size() != 2 ||
-      pair.at(0).get_string().get(left) != simdjson::SUCCESS ||
-      pair.at(1).get_string().get(right) != simdjson::SUCCESS) {
-    return malformed();
-  }
-  return std::pair(left, right);
+Status bad_merge(size_t rank, std::string_view why) {
+  return invalid_data("model: merge " + std::to_string(rank) + " " + std::string(why));
 }
 
-Status add_merge(const Vocabulary& vocabulary, std::string_view left, std::string_view right, size_t prefix_bytes,
-                 size_t rank, MergeTable& merges) {
+struct MergeIds {
+  int32_t left = kNoToken;
+  int32_t right = kNoToken;
+  int32_t merged = kNoToken;
+  bool complete() const { return left != kNoToken && right != kNoToken && merged != kNoToken; }
+};
+
+MergeIds find_merge(const Vocabulary& vocabulary, std::string_view left, std::string_view right, size_t prefix_bytes) {
   std::string merged(left);
   merged.append(right, std::min(prefix_bytes, right.size()));
-  const int32_t left_id = vocabulary.find(left);
-  const int32_t right_id = vocabulary.find(right);
-  const int32_t merged_id = vocabulary.find(merged);
-  if (left_id == kNoToken || right_id == kNoToken || merged_id == kNoToken) {
-    return invalid_data("model: merge " + std::to_string(rank) + " ('" + std::string(left) + "' and '" +
-                        std::string(right) + "') has a part or result that is no token");
+  return {vocabulary.find(left), vocabulary.find(right), vocabulary.find(merged)};
+}
+
+// "left right" or ["left", "right"]. Tokens with spaces in them are told apart by what is a token.
+Result<MergeIds> read_merge(const JsonElement& merge, size_t rank, const Vocabulary& vocabulary, size_t prefix_bytes) {
+  std::string_view text;
+  MergeIds ids;
+  if (merge.get_string().get(text) == simdjson::SUCCESS) {
+    for (size_t at = text.find(' '); at != std::string_view::npos && !ids.complete(); at = text.find(' ', at + 1)) {
+      ids = find_merge(vocabulary, text.substr(0, at), text.substr(at + 1), prefix_bytes);
+    }
+  } else {
+    JsonArray pair;
+    std::string_view left, right;
+    if (merge.get_array().get(pair) != simdjson::SUCCESS || pair.size() != 2 ||
+        pair.at(0).get_string().get(left) != simdjson::SUCCESS ||
+        pair.at(1).get_string().get(right) != simdjson::SUCCESS) {
+      return bad_merge(rank, "is not a pair of tokens");
+    }
+    ids = find_merge(vocabulary, left, right, prefix_bytes);
   }
-  merges.add(left_id, right_id, static_cast<uint32_t>(rank), merged_id, /*keep_first=*/false);
-  return ok_status();
+  if (!ids.complete()) return bad_merge(rank, "is not a pair of tokens whose union is a token");
+  return ids;
 }
 
 Result<MergeTable> read_merges(const JsonElement& model, const Vocabulary& vocabulary, size_t prefix_bytes) {
@@ -78,8 +81,8 @@ Result<MergeTable> read_merges(const JsonElement& model, const Vocabulary& vocab
   for (const JsonElement& merge : array) {
     std::string_view text;
     if (merge.get_string().get(text) == simdjson::SUCCESS && text.starts_with("#version")) continue;
-    const auto [left, right] = FL_TRY(read_merge(merge, rank));
-    FL_TRY(add_merge(vocabulary, left, right, prefix_bytes, rank, merges));
+    const MergeIds ids = FL_TRY(read_merge(merge, rank, vocabulary, prefix_bytes));
+    merges.add(ids.left, ids.right, static_cast<uint32_t>(rank), ids.merged, /*keep_first=*/false);
     ++rank;
   }
   return merges;

@@ -33,9 +33,9 @@ double UnigramModel::score_of(int32_t id, size_t length) const {
 }
 
 void UnigramModel::offer(Node& target, double score, int32_t id, size_t begin) const {
+  if (pieces_.round_to_float) score = static_cast<double>(static_cast<float>(score));
   if (target.begin != UINT32_MAX && !(score > target.score)) return;
-  target = {pieces_.round_to_float ? static_cast<double>(static_cast<float>(score)) : score, id,
-            static_cast<uint32_t>(begin)};
+  target = {score, id, static_cast<uint32_t>(begin)};
 }
 
 void UnigramModel::emit_unknown(std::string_view piece, std::vector<int32_t>& ids) const {
