@@ -12,7 +12,7 @@ namespace firstlight::tensor {
 // How the elements lie in memory.
 enum class Layout : uint8_t {
   kRowMajor,    // contiguous, last axis fastest; block formats in their file layout
-  kPackedRows,  // a weight matrix repacked for the CPU's matrix kernels (kernels/linear/packing.h)
+  kPackedRows,  // a weight matrix repacked for the CPU's matrix kernels (tensor/packing.h)
 };
 
 struct Type {

@@ -203,29 +203,6 @@ bool is_block_format(DType type) { return packed_block_layout(type).code_bytes >
 
 }  // namespace
 
-bool can_pack(DType type) {
-  return is_block_format(type) || type == DType::kF32 || type == DType::kF16 || type == DType::kBF16 ||
-         type == DType::kF8E4M3 || type == DType::kF8E5M2;
-}
-
-int64_t packed_tile_bytes(DType type, int64_t columns) {
-  FL_CHECK(can_pack(type));
-  int64_t bytes = 0;
-  if (is_block_format(type)) {
-    const PackedBlockLayout layout = packed_block_layout(type);
-    const int64_t group_columns = kBlockColumns * layout.group_blocks;
-    FL_CHECK(columns % group_columns == 0);
-    bytes = columns / group_columns * layout.group_bytes();
-  } else {
-    bytes = (columns + 1) / 2 * 2 * kTileRows * (type == DType::kF32 ? 4 : 2);
-  }
-  return (bytes + 63) / 64 * 64;
-}
-
-int64_t packed_matrix_bytes(DType type, int64_t rows, int64_t columns) {
-  return (rows + kTileRows - 1) / kTileRows * packed_tile_bytes(type, columns);
-}
-
 void pack_tile(DType type, std::span<const std::byte* const> rows, int64_t columns, std::byte* tile) {
   FL_CHECK(rows.size() <= static_cast<size_t>(kTileRows));
   if (!is_block_format(type) || rows.size() < static_cast<size_t>(kTileRows)) {
