@@ -38,6 +38,10 @@ bool accepts_row_major(const Signature& signature) {
                      [](const tensor::Type& type) { return type.layout == tensor::Layout::kRowMajor; });
 }
 
+bool accepts_f32_rows(const Signature& signature) {
+  return accepts_row_major(signature) && signature.operands[0].dtype == tensor::DType::kF32;
+}
+
 std::string_view backend_name(Backend backend) {
   switch (backend) {
     case Backend::kReference:
@@ -77,7 +81,8 @@ const KernelRow* select_kernel(Backend backend, const target::Features& features
   const KernelRow* best = nullptr;
   for (const KernelRow& row : all_kernels()) {
     if (row.op != signature.op || row.backend != backend || !features.has(row.needs)) continue;
-    const bool wanted = best == nullptr || (choice == KernelChoice::kBest ? row.rank > best->rank : row.rank < best->rank);
+    const bool wanted =
+        best == nullptr || (choice == KernelChoice::kBest ? row.rank > best->rank : row.rank < best->rank);
     if (wanted && row.accepts(signature)) best = &row;
   }
   return best;

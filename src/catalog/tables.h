@@ -10,6 +10,12 @@ namespace firstlight::catalog {
 
 // Rows that serve every signature the operator's own rules admit, as long as all operands lie row-major.
 bool accepts_row_major(const Signature& signature);
+// The same, and the first operand is float32.
+bool accepts_f32_rows(const Signature& signature);
+
+// What the CPU kernels compiled for AVX-512 need: the build lets the compiler use all of it in them.
+inline constexpr target::Features kNeedsAvx2{target::kAvx2};
+inline constexpr target::Features kNeedsAvx512{target::kAvx512 | target::kAvx512Vnni | target::kAvx512Bf16};
 
 std::span<const KernelRow> gather_rows_rows();
 std::span<const KernelRow> gather_last_rows();

@@ -32,4 +32,12 @@ KernelBody attend_reference();
 KernelBody dequantize_reference();
 KernelBody pack_mxfp4_reference();
 
+std::span<const KernelBody> map_cpu_bodies();
+std::span<const KernelBody> softmax_cpu_bodies();
+std::span<const KernelBody> rms_norm_cpu_bodies();
+std::span<const KernelBody> layer_norm_cpu_bodies();
+std::span<const KernelBody> rope_cpu_bodies();
+std::span<const KernelBody> append_cpu_bodies();
+std::span<const KernelBody> attend_cpu_bodies();
+
 }  // namespace firstlight::kernels

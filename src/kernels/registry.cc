@@ -19,8 +19,10 @@ constexpr OneBody kBodies[] = {
 };
 
 using Bodies = std::span<const KernelBody> (*)();
-constexpr Bodies kFamilies[] = {cpu_linear_bodies, cpu_fused_linear_bodies, cpu_batched_linear_bodies,
-                                cpu_pack_weight_bodies};
+constexpr Bodies kFamilies[] = {cpu_linear_bodies,      cpu_fused_linear_bodies, cpu_batched_linear_bodies,
+                                cpu_pack_weight_bodies, rms_norm_cpu_bodies,     layer_norm_cpu_bodies,
+                                softmax_cpu_bodies,     map_cpu_bodies,          rope_cpu_bodies,
+                                append_cpu_bodies,      attend_cpu_bodies};
 
 std::unordered_map<std::string_view, KernelBody> collect() {
   std::unordered_map<std::string_view, KernelBody> bodies;

@@ -9,6 +9,8 @@ constexpr KernelRow kRows[] = {
     {"attend_any_f32_ref", ops::OpKind::kAttend, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"attend_any_f32_ref", ops::OpKind::kAttend, Backend::kCpu, {}, accepts_row_major, -1},
+    {"attend_f32_f32_avx2", ops::OpKind::kAttend, Backend::kCpu, kNeedsAvx2, accepts_f32_rows, 1},
+    {"attend_f32_f32_avx512", ops::OpKind::kAttend, Backend::kCpu, kNeedsAvx512, accepts_f32_rows, 2},
 };
 
 }  // namespace

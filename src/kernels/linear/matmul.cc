@@ -258,6 +258,24 @@ std::vector<TileRange> share_tiles(const MatmulJob& job, const Worker& worker) {
   return ranges;
 }
 
+// Asks for the beginning of the first weights, so that they arrive while the activations are prepared.
+void prefetch_first_tiles(const Form& form, const MatmulJob& job, std::span<const TileRange> ranges,
+                          const Worker& worker) {
+  constexpr int64_t kBytes = 2048;  // of each stream: as far as the kernels' own prefetching looks ahead
+  size_t first = 0;
+  while (first + 1 < ranges.size() && ranges[first].begin == ranges[first].end) ++first;
+  const WeightMatrix& weight = job.weights[first];
+  if (weight.layout != tensor::Layout::kPackedRows) return;
+  const bool fused = !job.epilogue.empty();
+  const int64_t tile = fused ? worker.share(num_tiles(weight.rows)).begin : ranges[first].begin;
+  const int64_t tile_bytes = packed_tile_bytes(weight.dtype, job.columns);
+  const std::byte* at = weight.data + tile * tile_bytes;
+  const int streams = job.tokens == 1 ? form.single_tiles : form.batch_tiles;
+  for (int64_t offset = 0; offset < kBytes; offset += 64) {
+    for (int n = 0; n < streams; ++n) __builtin_prefetch(at + n * tile_bytes + offset);
+  }
+}
+
 void run_group(TileRunner& runner, const MatmulJob& job, const Worker& worker, std::span<const TileRange> ranges,
                int64_t first_token, const ActivationGroup& group) {
   if (!job.epilogue.empty()) {
@@ -302,6 +320,7 @@ void run_matmul(const Form& form, const MatmulJob& job, Worker& worker, std::spa
   runner.take_scratch(worker, alone);
   const std::vector<TileRange> ranges = share_tiles(job, worker);
   if (alone) {
+    prefetch_first_tiles(form, job, ranges, worker);
     const ActivationGroup group = runner.own_group(0, job.tokens);
     return run_group(runner, job, worker, ranges, 0, group);
   }

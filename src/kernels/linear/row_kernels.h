@@ -91,15 +91,18 @@ FL_INLINE uint32_t bf16_bits(float value) {
 }
 
 void store_panel_bf16(const float* rows, int64_t tokens, int64_t padded, std::byte* panel) {
+  constexpr int64_t kStripe = kBlockColumns;
   const int width = panel_width(tokens);
   auto* out = reinterpret_cast<uint32_t*>(panel);
-  for (int64_t k = 0; k < padded; k += 2) {
-    uint32_t* at = out + k / 2 * width;
+  uint32_t rounded[kPanelTokens][kStripe] = {};
+  for (int64_t start = 0; start < padded; start += kStripe) {
     for (int64_t t = 0; t < tokens; ++t) {
-      const float* x = rows + t * padded + k;
-      at[t] = bf16_bits(x[0]) | bf16_bits(x[1]) << 16;
+      for (int64_t i = 0; i < kStripe; ++i) rounded[t][i] = bf16_bits(rows[t * padded + start + i]);
     }
-    for (int64_t t = tokens; t < width; ++t) at[t] = 0;
+    for (int64_t i = 0; i < kStripe; i += 2) {
+      uint32_t* at = out + (start + i) / 2 * width;
+      for (int64_t t = 0; t < width; ++t) at[t] = rounded[t][i] | rounded[t][i + 1] << 16;
+    }
   }
 }
 
