@@ -187,6 +187,7 @@ int run(const Options& options) {
     if (!options.type.empty() && tensor::dtype_name(c.type) != options.type) continue;
     if (options.steps) {
       bench_steps(options, c.type, 576, 1536, 30, memory, pool);
+      bench_steps(options, c.type, 1536, 8960, 7, memory, pool);
       continue;
     }
     for (int64_t tokens : {1, 2, 4, 8, 16, 64, 512}) {

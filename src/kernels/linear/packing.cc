@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/packing.h"
 
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -201,6 +202,21 @@ void pack_plain(std::span<const std::byte* const> rows, int64_t columns, std::by
 
 bool is_block_format(DType type) { return packed_block_layout(type).code_bytes > 0; }
 
+// What each 8-bit float is in bfloat16, exactly.
+using Bf16Table = std::array<uint16_t, 256>;
+const Bf16Table& bf16_table(DType type) {
+  const auto fill = [](float (*decode)(uint8_t)) {
+    Bf16Table table;
+    for (size_t code = 0; code < table.size(); ++code) {
+      table[code] = tensor::f32_to_bf16(decode(static_cast<uint8_t>(code)));
+    }
+    return table;
+  };
+  static const Bf16Table e4m3 = fill(tensor::f8e4m3_to_f32);
+  static const Bf16Table e5m2 = fill(tensor::f8e5m2_to_f32);
+  return type == DType::kF8E4M3 ? e4m3 : e5m2;
+}
+
 }  // namespace
 
 void pack_tile(DType type, std::span<const std::byte* const> rows, int64_t columns, std::byte* tile) {
@@ -216,11 +232,10 @@ void pack_tile(DType type, std::span<const std::byte* const> rows, int64_t colum
     case DType::kBF16:
       return pack_plain<uint16_t, 2>(rows, columns, tile, [](uint16_t bits) { return bits; });
     case DType::kF8E4M3:
-      return pack_plain<uint8_t, 2>(rows, columns, tile,
-                                    [](uint8_t bits) { return tensor::f32_to_bf16(tensor::f8e4m3_to_f32(bits)); });
-    case DType::kF8E5M2:
-      return pack_plain<uint8_t, 2>(rows, columns, tile,
-                                    [](uint8_t bits) { return tensor::f32_to_bf16(tensor::f8e5m2_to_f32(bits)); });
+    case DType::kF8E5M2: {
+      const Bf16Table& table = bf16_table(type);
+      return pack_plain<uint8_t, 2>(rows, columns, tile, [&table](uint8_t bits) { return table[bits]; });
+    }
     default:
       return pack_blocks(type, rows, columns, tile);
   }
