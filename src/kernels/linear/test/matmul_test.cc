@@ -191,7 +191,27 @@ TEST_P(MatmulTest, RowMajorWeightsGiveTheSameBits) {
   }
 }
 
-// Results do not depend on how many workers share the tiles, nor (block formats) on the tokens beside a token.
+// A token alone and among others, in every panel width: the same bits.
+TEST_P(MatmulTest, TokensDoNotInfluenceEachOther) {
+  std::mt19937 rng(37);
+  ThreadPool pool(ThreadPool::Options{.num_threads = 2});
+  const Problem all(GetParam(), 33, column_counts().back(), 23, rng);
+  const AlignedBytes weights = packed(all.type, all.stored, 1, all.rows, all.columns, pool);
+  for (const FormCase& form : forms()) {
+    for (ComputeMode mode : {ComputeMode::kF32, ComputeMode::kBf16, ComputeMode::kInt8}) {
+      const ProductPath path = product_path(mode, all.type);
+      const auto together = multiply(form.form(), all, weights.data, Layout::kPackedRows, path, pool);
+      for (int64_t tokens : {1, 2, 3, 7, 12}) {
+        Problem some = all;
+        some.tokens = tokens;
+        const auto apart = multiply(form.form(), some, weights.data, Layout::kPackedRows, path, pool);
+        EXPECT_TRUE(std::equal(apart.begin(), apart.end(), together.begin())) << form.name << " " << tokens;
+      }
+    }
+  }
+}
+
+// Results do not depend on how many workers share the tiles.
 TEST_P(MatmulTest, ThreadCountChangesNothing) {
   std::mt19937 rng(17);
   ThreadPool one(ThreadPool::Options{.num_threads = 1});
