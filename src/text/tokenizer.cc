@@ -27,8 +27,8 @@ void set_flag(std::vector<bool>& flags, int32_t id) {
   flags[static_cast<size_t>(id)] = true;
 }
 
-Status encode_word(const Model& model, std::string_view word, BlockedIds blocked, MergeScratch& scratch,
-                   std::vector<int32_t>& ids) {
+Status run_model(const Model& model, std::string_view word, BlockedIds blocked, MergeScratch& scratch,
+                 std::vector<int32_t>& ids) {
   if (const auto* bpe = std::get_if<BpeModel>(&model)) {
     bpe->encode(word, blocked, scratch, ids);
   } else if (const auto* rank = std::get_if<RankModel>(&model)) {
@@ -44,6 +44,19 @@ Status encode_word(const Model& model, std::string_view word, BlockedIds blocked
   } else if (const auto* words = std::get_if<WordLevelModel>(&model)) {
     return words->encode(word, blocked, ids);
   }
+  return ok_status();
+}
+
+// As run_model. The models keep blocked ids out where pieces are built from parts; a vocabulary whose single characters
+// or bytes are control tokens could still give one, which is then left out: better a character lost than a forged
+// marker.
+Status encode_word(const TokenizerParts& parts, std::string_view word, BlockedIds blocked, MergeScratch& scratch,
+                   std::vector<int32_t>& ids) {
+  const auto begin = static_cast<std::ptrdiff_t>(ids.size());
+  FL_TRY(run_model(*parts.model, word, blocked, scratch, ids));
+  if (blocked == nullptr) return ok_status();
+  const auto forged = [&](int32_t id) { return is_blocked(blocked, id) && id != parts.unk_id; };
+  ids.erase(std::remove_if(ids.begin() + begin, ids.end(), forged), ids.end());
   return ok_status();
 }
 
@@ -86,13 +99,13 @@ Status Tokenizer::encode_words(std::string_view text, bool at_start, Work& work,
     if (word.text.empty()) continue;
     const bool cacheable = parts_->cache_words && word.text.size() <= kMaxCachedWordBytes;
     if (!cacheable) {
-      FL_TRY(encode_word(*parts_->model, word.text, work.blocked, work.scratch, ids));
+      FL_TRY(encode_word(*parts_, word.text, work.blocked, work.scratch, ids));
       continue;
     }
     auto [entry, is_new] = work.cache.try_emplace(std::string(word.text));
     if (is_new) {
       const size_t begin = work.cached_ids.size();
-      FL_TRY(encode_word(*parts_->model, word.text, work.blocked, work.scratch, work.cached_ids));
+      FL_TRY(encode_word(*parts_, word.text, work.blocked, work.scratch, work.cached_ids));
       entry->second = {begin, work.cached_ids.size()};
     }
     ids.insert(ids.end(), work.cached_ids.begin() + static_cast<std::ptrdiff_t>(entry->second.begin),
@@ -102,7 +115,8 @@ Status Tokenizer::encode_words(std::string_view text, bool at_start, Work& work,
 }
 
 Status Tokenizer::encode_plain(std::string text, bool at_start, Work& work, std::vector<int32_t>& ids) const {
-  FL_TRY(parts_->normalizer.apply(text));
+  bool front_removed = false;
+  FL_TRY(parts_->normalizer.apply(text, &front_removed));
   std::vector<AddedTokens::Part> found;
   parts_->added.split(text, AddedTokens::Pass::kNormalized, work.rule, found);
   for (const AddedTokens::Part& part : found) {
@@ -111,7 +125,7 @@ Status Tokenizer::encode_plain(std::string text, bool at_start, Work& work, std:
       continue;
     }
     const std::string_view words = std::string_view(text).substr(part.span.begin, part.span.end - part.span.begin);
-    FL_TRY(encode_words(words, at_start && part.span.begin == 0, work, ids));
+    FL_TRY(encode_words(words, at_start && !front_removed && part.span.begin == 0, work, ids));
   }
   return ok_status();
 }

@@ -91,7 +91,7 @@ def word_level():
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.Replace("e", "E")])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.CharDelimiterSplit(","), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.UnicodeScripts(),
+        pre_tokenizers.CharDelimiterSplit(","), pre_tokenizers.WhitespaceSplit(),
         pre_tokenizers.Punctuation("merged_with_previous"), pre_tokenizers.Digits(False),
         pre_tokenizers.Split("l", "merged_with_next"), pre_tokenizers.Split(Regex("[aeiou]"), "contiguous", invert=True),
         pre_tokenizers.Split(Regex("o+"), "removed")])

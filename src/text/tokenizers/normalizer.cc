@@ -9,17 +9,24 @@
 namespace firstlight::text {
 namespace {
 
+struct Subject {
+  std::string& text;
+  bool front_removed = false;
+};
+
 // Rebuilds the text code point by code point; `map(out, c)` appends what c becomes.
 template <typename Map>
-void map_chars(std::string& text, Map map) {
+void map_chars(Subject& subject, Map map) {
   std::string out;
-  out.reserve(text.size());
-  for (size_t pos = 0; pos < text.size();) {
-    const CodePoint point = decode_utf8(text, pos);
+  out.reserve(subject.text.size());
+  for (size_t pos = 0; pos < subject.text.size();) {
+    const CodePoint point = decode_utf8(subject.text, pos);
+    const bool first = pos == 0;
     pos += point.length;
     map(out, point.value);
+    if (first && out.empty()) subject.front_removed = true;
   }
-  text = std::move(out);
+  subject.text = std::move(out);
 }
 
 bool is_nmt_removed(char32_t c) {
@@ -31,24 +38,27 @@ bool is_nmt_space(char32_t c) {
          c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
-Status step(const norm::UnicodeForm& form, std::string& text) {
+Status step(const norm::UnicodeForm& form, Subject& subject) {
+  std::string& text = subject.text;
   text = normalize(text, form.form);
   return ok_status();
 }
 
-Status step(const norm::Lowercase&, std::string& text) {
+Status step(const norm::Lowercase&, Subject& subject) {
+  std::string& text = subject.text;
   text = lowercase(text);
   return ok_status();
 }
 
-Status step(const norm::StripAccents&, std::string& text) {
-  map_chars(text, [](std::string& out, char32_t c) {
+Status step(const norm::StripAccents&, Subject& subject) {
+  map_chars(subject, [](std::string& out, char32_t c) {
     if (!is_mark(c)) append_utf8(out, c);
   });
   return ok_status();
 }
 
-Status step(const norm::Strip& strip, std::string& text) {
+Status step(const norm::Strip& strip, Subject& subject) {
+  std::string& text = subject.text;
   size_t begin = 0;
   while (strip.left && begin < text.size()) {
     const CodePoint point = decode_utf8(text, begin);
@@ -61,19 +71,23 @@ Status step(const norm::Strip& strip, std::string& text) {
     pos += point.length;
     if (!strip.right || !is_white_space(point.value)) end = pos;
   }
+  if (begin > 0) subject.front_removed = true;
   text = text.substr(begin, end - begin);
   return ok_status();
 }
 
-Status step(const norm::Prepend& prepend, std::string& text) {
+Status step(const norm::Prepend& prepend, Subject& subject) {
+  std::string& text = subject.text;
   if (!text.empty()) text.insert(0, prepend.text);
   return ok_status();
 }
 
-Status step(const norm::Replace& replace, std::string& text) {
+Status step(const norm::Replace& replace, Subject& subject) {
+  std::string& text = subject.text;
   std::vector<Span> matches;
   FL_TRY(replace.pattern.find_all(text, matches));
   if (matches.empty()) return ok_status();
+  if (matches[0].begin == 0 && matches[0].end > 0 && replace.content.empty()) subject.front_removed = true;
   std::string out;
   size_t at = 0;
   for (const Span& match : matches) {
@@ -85,7 +99,8 @@ Status step(const norm::Replace& replace, std::string& text) {
   return ok_status();
 }
 
-Status step(const norm::ReplaceText& replace, std::string& text) {
+Status step(const norm::ReplaceText& replace, Subject& subject) {
+  std::string& text = subject.text;
   if (replace.from.empty()) return ok_status();
   std::string out;
   size_t at = 0;
@@ -94,26 +109,29 @@ Status step(const norm::ReplaceText& replace, std::string& text) {
     at = hit + replace.from.size();
   }
   if (at == 0) return ok_status();
+  if (replace.to.empty() && text.starts_with(replace.from)) subject.front_removed = true;
   out.append(text, at);
   text = std::move(out);
   return ok_status();
 }
 
-Status step(const norm::Precompiled& precompiled, std::string& text) {
+Status step(const norm::Precompiled& precompiled, Subject& subject) {
+  std::string& text = subject.text;
   text = precompiled.map->apply_by_grapheme(text);
   return ok_status();
 }
 
-Status step(const norm::Bert& bert, std::string& text) {
+Status step(const norm::Bert& bert, Subject& subject) {
+  std::string& text = subject.text;
   if (bert.clean_text) {
-    map_chars(text, [](std::string& out, char32_t c) {
+    map_chars(subject, [](std::string& out, char32_t c) {
       const bool space = c == '\t' || c == '\n' || c == '\r' || is_white_space(c);
       if (c == 0 || c == kReplacement || (is_other(c) && c != '\t' && c != '\n' && c != '\r')) return;
       append_utf8(out, space ? U' ' : c);
     });
   }
   if (bert.handle_chinese_chars) {
-    map_chars(text, [](std::string& out, char32_t c) {
+    map_chars(subject, [](std::string& out, char32_t c) {
       const bool spaced = is_cjk_ideograph(c);
       if (spaced) out += ' ';
       append_utf8(out, c);
@@ -122,7 +140,7 @@ Status step(const norm::Bert& bert, std::string& text) {
   }
   if (bert.strip_accents) {
     text = normalize(text, NormalForm::kNfd);
-    map_chars(text, [](std::string& out, char32_t c) {
+    map_chars(subject, [](std::string& out, char32_t c) {
       if (!is_nonspacing_mark(c)) append_utf8(out, c);
     });
   }
@@ -130,14 +148,15 @@ Status step(const norm::Bert& bert, std::string& text) {
   return ok_status();
 }
 
-Status step(const norm::Nmt&, std::string& text) {
-  map_chars(text, [](std::string& out, char32_t c) {
+Status step(const norm::Nmt&, Subject& subject) {
+  map_chars(subject, [](std::string& out, char32_t c) {
     if (!is_nmt_removed(c)) append_utf8(out, is_nmt_space(c) ? U' ' : c);
   });
   return ok_status();
 }
 
-Status step(const norm::ByteLevel&, std::string& text) {
+Status step(const norm::ByteLevel&, Subject& subject) {
+  std::string& text = subject.text;
   std::string out;
   append_byte_alphabet(out, text);
   text = std::move(out);
@@ -163,7 +182,8 @@ Chunk next_chunk(const norm::SentencePiece& spec, std::string_view rest) {
   return {rest.substr(0, length), length};
 }
 
-Status step(const norm::SentencePiece& spec, std::string& text) {
+Status step(const norm::SentencePiece& spec, Subject& subject) {
+  std::string& text = subject.text;
   const std::string_view space = spec.escape_whitespaces ? "\xE2\x96\x81" : " ";
   std::string_view rest = text;
   while (spec.remove_extra_whitespaces && !rest.empty()) {
@@ -200,10 +220,12 @@ Status step(const norm::SentencePiece& spec, std::string& text) {
 
 }  // namespace
 
-Status Normalizer::apply(std::string& text) const {
+Status Normalizer::apply(std::string& text, bool* front_removed) const {
+  Subject subject{text};
   for (const NormalizerStep& item : steps_) {
-    FL_TRY(std::visit([&text](const auto& one) { return step(one, text); }, item));
+    FL_TRY(std::visit([&subject](const auto& one) { return step(one, subject); }, item));
   }
+  if (front_removed != nullptr) *front_removed = subject.front_removed;
   return ok_status();
 }
 

@@ -75,8 +75,9 @@ class Normalizer {
 
   bool empty() const { return steps_.empty(); }
 
-  // Changes `text` in place. Errors: those of Regex::find_all.
-  Status apply(std::string& text) const;
+  // Changes `text` in place. `front_removed` (may be null) is set when the first character was taken away, so that what
+  // comes first now does not stand at the start of the input. Errors: those of Regex::find_all.
+  Status apply(std::string& text, bool* front_removed = nullptr) const;
 
  private:
   std::vector<NormalizerStep> steps_;

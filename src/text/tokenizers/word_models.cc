@@ -38,6 +38,10 @@ Status WordPieceModel::encode(std::string_view word, BlockedIds blocked, std::ve
     size_t end = std::min(word.size(), begin + (longest > prefix.size() ? longest - prefix.size() : 0));
     while (end < word.size() && end > begin && (word[end] & 0xC0) == 0x80) --end;
     int32_t id = kNoToken;
+    // A text that itself has the mark of a word's first piece must not reach such pieces from the middle of a word.
+    const bool forged =
+        begin > 0 && !options_.word_prefix.empty() && word.substr(begin).starts_with(options_.word_prefix);
+    if (forged) end = begin;
     while (end > begin) {
       candidate = prefix;
       candidate.append(word, begin, end - begin);
