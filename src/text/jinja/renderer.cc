@@ -7,6 +7,11 @@
 #include "text/jinja/renderer_impl.h"
 
 namespace firstlight::text::jinja {
+namespace {
+
+constexpr uint64_t kScopeWork = 4;  // what a scope with a variable or two costs beside an evaluated node
+
+}  // namespace
 
 Renderer::Renderer(const RenderInput& input)
     : input_(input), work_left_(input.limits.work), root_(std::make_shared<Scope>(nullptr)) {
@@ -148,6 +153,7 @@ Status Renderer::run_for(const Stmt& stmt, const Value& iterable, const ScopePtr
   if (stmt.test != nullptr) {
     loop->filter = [this, &stmt, scope](const Value& item) -> Result<bool> {
       const auto inner = std::make_shared<Scope>(scope);
+      FL_TRY(charge(kScopeWork));
       FL_TRY(assign(*stmt.target, item, inner));
       return is_truthy(FL_TRY(eval(*stmt.test, inner)));
     };
@@ -161,7 +167,8 @@ Status Renderer::run_for(const Stmt& stmt, const Value& iterable, const ScopePtr
     if (!more.ok()) status = more.status();
     if (!more.ok() || !*more) break;
     const auto inner = std::make_shared<Scope>(scope);
-    status = assign(*stmt.target, *loop->current, inner);
+    status = charge(kScopeWork);
+    if (status.ok()) status = assign(*stmt.target, *loop->current, inner);
     if (!status.ok()) break;
     inner->variables.insert_or_assign("loop", Value(loop));
     const Result<Flow> flow = run_body(stmt.body, inner);

@@ -17,7 +17,7 @@ namespace firstlight::text::jinja {
 
 // Bounds of one rendering; what exceeds them is an error (kCancelled for work, kUnsupported for sizes).
 struct Limits {
-  uint64_t work = 400'000'000;            // nodes evaluated plus bytes and items moved
+  uint64_t work = 50'000'000;             // nodes evaluated plus bytes and items moved
   size_t string_bytes = size_t{1} << 26;  // any single string, the output included
   int depth = 600;                        // nested evaluations (macros that call themselves)
   Int range_items = 100'000;              // Jinja2's own MAX_RANGE
