@@ -31,6 +31,12 @@ end
 function window.from_config(c, layers, options)
   local size = c:count("sliding_window", nil)
   local types = c:list("layer_types", nil)
+  if options.switch and not options.all and not types and size and c:int("max_window_layers", layers) >= layers then
+    c:waive("use_sliding_window", "max_window_layers leaves no layer windowed")
+    c:waive("sliding_window", "max_window_layers leaves no layer windowed")
+    if not c:bool("use_sliding_window", false) then c:waive("max_window_layers", "no window is in use") end
+    return nil
+  end
   if options.switch then
     local on = c:bool("use_sliding_window", false)
     if on and not size then error "use_sliding_window is on, but sliding_window is missing or null" end

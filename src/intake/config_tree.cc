@@ -2,12 +2,11 @@
 #include "intake/config_tree.h"
 
 #include "base/json.h"
+#include "formats/config.h"
 #include "formats/gguf.h"
 
 namespace firstlight::intake {
 namespace {
-
-constexpr int kMaxDepth = 64;
 
 ConfigNode from_json(const Json& json) {
   ConfigNode node;
@@ -180,11 +179,13 @@ std::vector<ConfigNode> changed_values(const ConfigNode& value) {
       break;
     case ConfigNode::Kind::kInt: {
       const int64_t base = value.integer > INT64_MAX / 4 || value.integer < INT64_MIN / 4 ? 0 : value.integer;
-      out = {ConfigNode::of_int(base + 1), ConfigNode::of_int(base * 2 + 3), ConfigNode::of_int(base - 1)};
+      out = {ConfigNode::of_int(base + 1), ConfigNode::of_int(base * 2 + 3), ConfigNode::of_int(base - 1),
+             ConfigNode::of_int(base / 16 + 1)};
       break;
     }
     case ConfigNode::Kind::kFloat:
-      out = {ConfigNode::of_float(value.number * 1.25 + 0.03125), ConfigNode::of_float(value.number * 0.5 - 0.25)};
+      out = {ConfigNode::of_float(value.number * 1.25 + 0.03125), ConfigNode::of_float(value.number * 0.5 - 0.25),
+             ConfigNode::of_float(value.number * 1e-3 + 1e-9), ConfigNode::of_float(value.number * 1e3 + 1)};
       break;
     case ConfigNode::Kind::kString:
       out = {ConfigNode::of_string(value.text + "_changed")};
@@ -217,11 +218,7 @@ std::vector<ConfigNode> changed_values(const ConfigNode& value) {
   return out;
 }
 
-Result<ConfigNode> parse_config_tree(std::string_view text) {
-  const Json json = FL_TRY(parse_json(text, kMaxDepth));
-  if (!json.is_object()) return invalid_data("found no JSON object at the top, wanted one");
-  return from_json(json);
-}
+Result<ConfigNode> parse_config_tree(std::string_view text) { return from_json(FL_TRY(formats::parse_config(text))); }
 
 Result<ConfigNode> config_tree_of_gguf(const formats::GgufFile& file) {
   ConfigNode root;

@@ -158,6 +158,18 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   return model;
 }
 
+// ModelOpt writes its quantisation beside the config. No scheme of its is decoded here, so it is refused, not
+// overlooked.
+Status check_side_file(const std::string& text, const ConfigNode& config) {
+  if (text.empty() || config.find("quantization_config") != nullptr) return ok_status();
+  const ConfigNode root = FL_TRY(parse_config_tree(text).with_context("hf_quant_config.json"));
+  const ConfigNode* part = root.find("quantization");
+  const ConfigNode* method = part == nullptr ? nullptr : part->find("quant_algo");
+  return unsupported("hf_quant_config.json, quant_algo: found " +
+                     (method == nullptr ? "nothing" : method->to_string()) +
+                     "; known are fp8 (with weight_block_size) and mxfp4 in config.json");
+}
+
 Result<std::string> optional_text(const std::optional<std::string>& path) {
   if (!path) return std::string();
   return read_text_file(*path, kMaxConfigBytes);
@@ -196,6 +208,7 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
   if (!directory.config) return not_found("no config.json in " + directory.root);
   const std::string config = FL_TRY(optional_text(directory.config));
   source.config = FL_TRY(parse_config_tree(config).with_context(*directory.config));
+  FL_TRY(check_side_file(FL_TRY(optional_text(directory.hf_quant_config)), source.config));
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(FL_TRY(optional_text(directory.generation_config)), model.tokens));
   return model;
@@ -208,6 +221,7 @@ Result<Model> trace_model(const ModelDescription& description, const std::vector
                 .gguf = false,
                 .read_floats = {},
                 .config_name = description.config_name};
+  FL_TRY(check_side_file(description.quantisation, source.config));
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(description.generation_config, model.tokens));
   return model;

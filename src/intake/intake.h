@@ -24,7 +24,7 @@ struct IntakeOptions {
   bool probe_config = true;  // prove by re-tracing that each key reaches the graph; false: touched is enough
   int probe_threads = 2;
   int64_t step_limit = 60'000'000;                  // virtual machine instructions a spec may run
-  int64_t memory_limit_bytes = int64_t{512} << 20;  // what a spec may allocate
+  int64_t memory_limit_bytes = int64_t{256} << 20;  // what a spec may allocate
 };
 
 // Ids that end an answer, and where each was found ("config.json", "generation_config.json", "GGUF").
@@ -49,6 +49,7 @@ struct Model {
 struct ModelDescription {
   std::string config;                       // config.json; for GGUF files left empty
   std::string generation_config;            // generation_config.json
+  std::string quantisation;                 // hf_quant_config.json, where config.json says nothing about quantisation
   std::string config_name = "config.json";  // for messages
 };
 

@@ -55,13 +55,17 @@ std::set<std::string> find_unbound_keys(const TraceInput& input, const ConfigNod
       leaves.push_back(std::move(leaf));
     }
   }
-  const uint64_t fingerprint = ir::fingerprint(base.graph);
+  TraceInput probing = input;
+  probing.probing = true;
+  const auto unchanged = run_trace(probing, config);
+  FL_CHECK(unchanged.ok());  // the same input gave `base`
+  const uint64_t fingerprint = ir::fingerprint(unchanged->graph);
   std::set<std::string> unbound;
   std::mutex mutex;
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < leaves.size(); i = next++) {
-      if (is_bound(input, config, leaves[i], fingerprint)) continue;
+      if (is_bound(probing, config, leaves[i], fingerprint)) continue;
       const std::lock_guard lock(mutex);
       unbound.insert(leaves[i].path);
     }

@@ -91,6 +91,7 @@ class Runner {
   Runner(const TraceInput& input, const ConfigNode& config)
       : input_(input), config_(config), tracer_(*input.tensors, *input.quantisation) {
     tracer_.gguf = input.gguf;
+    tracer_.probing = input.probing;
     tracer_.read_floats = input.read_floats;
   }
 

@@ -29,6 +29,7 @@ struct TraceInput {
   // The values of a small float tensor, for the few that are parameters of the graph; empty: data is not at hand.
   std::function<Result<std::vector<double>>(const std::string& name)> read_floats;
   SandboxLimits limits;
+  bool probing = false;  // for comparing fingerprints of two such traces only; see Tracer::probing
 };
 
 struct Trace {

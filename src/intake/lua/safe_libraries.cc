@@ -42,6 +42,17 @@ void check_pattern(lua_State* state) {
 // Upvalue 1 is the library's own function.
 int bounded_pattern(lua_State* state) {
   check_pattern(state);
+  sandbox_of(state).charge(200);
+  const int count = lua_gettop(state);
+  lua_pushvalue(state, lua_upvalueindex(1));
+  lua_insert(state, 1);
+  lua_call(state, count, LUA_MULTRET);
+  return lua_gettop(state);
+}
+
+// Upvalue 1: a function of the table library, whose work grows with the table in argument 1.
+int charged_table(lua_State* state) {
+  if (lua_type(state, 1) == LUA_TTABLE) sandbox_of(state).charge(static_cast<int64_t>(lua_rawlen(state, 1)) / 4);
   const int count = lua_gettop(state);
   lua_pushvalue(state, lua_upvalueindex(1));
   lua_insert(state, 1);
@@ -216,6 +227,11 @@ void open_safe_libraries(lua_State* state, const SpecStore& store) {
                "min", "mininteger", "modf", "pi",  "sin",   "sqrt", "tan",  "tointeger", "type", "ult"});
   lua_setglobal(state, "math");
   keep_fields(state, "table", &luaopen_table, {"concat", "insert", "remove", "sort", "unpack"});
+  for (const char* name : {"concat", "insert", "remove", "sort", "unpack"}) {
+    lua_getfield(state, -1, name);
+    lua_pushcclosure(state, &charged_table, 1);
+    lua_setfield(state, -2, name);
+  }
   lua_setglobal(state, "table");
   lua_register(state, "pairs", &ordered_pairs);
   lua_register(state, "tostring", &safe_tostring);

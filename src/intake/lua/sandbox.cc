@@ -11,6 +11,7 @@ namespace firstlight::intake {
 namespace {
 
 constexpr int kStepsPerHook = 1000;
+constexpr int64_t kBytesPerStep = 256;
 
 // Adds the frames of other chunks to a message that begins with the innermost place: "std/mlp.lua:7: … (from
 // llama.lua:31)".
@@ -50,24 +51,32 @@ void* Sandbox::allocate(void* self, void* block, size_t old_size, size_t new_siz
   }
   const int64_t grown = static_cast<int64_t>(new_size) - before;
   if (grown > 0 && sandbox.used_bytes_ + grown > sandbox.limits_.memory_bytes) return nullptr;
+  // Copying large strings costs time that no instruction shows.
+  sandbox.steps_ += static_cast<int64_t>(new_size) / kBytesPerStep;
+  if (grown > kBytesPerStep && sandbox.steps_ > 2 * sandbox.limits_.steps) return nullptr;
   void* moved = std::realloc(block, new_size);
   if (moved != nullptr) sandbox.used_bytes_ += grown;
   return moved;
 }
 
 void Sandbox::on_hook(lua_State* state, lua_Debug* event) {
-  void* self = nullptr;
-  lua_getallocf(state, &self);
-  auto& sandbox = *static_cast<Sandbox*>(self);
+  Sandbox& sandbox = sandbox_of(state);
   if (event->event == LUA_HOOKCALL || event->event == LUA_HOOKTAILCALL) {
     if (sandbox.tracer_.traced != nullptr) check_called_function(state, event);
     return;
   }
   sandbox.steps_ += kStepsPerHook;
-  if (sandbox.steps_ > sandbox.limits_.steps) {
-    lua_sethook(state, &Sandbox::on_hook, LUA_MASKCOUNT, 1);
-    raise(state, invalid_data("the spec ran more than " + std::to_string(sandbox.limits_.steps) + " steps"));
-  }
+  const bool late = std::chrono::steady_clock::now() > sandbox.deadline_;
+  if (sandbox.steps_ <= sandbox.limits_.steps && !late) return;
+  lua_sethook(state, &Sandbox::on_hook, LUA_MASKCOUNT, 1);
+  if (late) raise(state, invalid_data("the spec ran longer than " + std::to_string(sandbox.limits_.seconds) + " s"));
+  raise(state, invalid_data("the spec ran more than " + std::to_string(sandbox.limits_.steps) + " steps"));
+}
+
+Sandbox& sandbox_of(lua_State* state) {
+  void* self = nullptr;
+  lua_getallocf(state, &self);
+  return *static_cast<Sandbox*>(self);
 }
 
 void hook_calls(lua_State* state, bool calls) {
@@ -79,6 +88,9 @@ Result<std::unique_ptr<Sandbox>> Sandbox::create(const SandboxLimits& limits, co
   sandbox->state_ = lua_newstate(&Sandbox::allocate, sandbox.get());
   if (sandbox->state_ == nullptr) return out_of_memory("the spec's memory limit is too small for an empty state");
   lua_State* state = sandbox->state_;
+  sandbox->deadline_ =
+      std::chrono::steady_clock::now() +
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(limits.seconds));
   *static_cast<Tracer**>(lua_getextraspace(state)) = &tracer;
   lua_sethook(state, &Sandbox::on_hook, LUA_MASKCOUNT, kStepsPerHook);
   lua_pushcfunction(state, &setup);

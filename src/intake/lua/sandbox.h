@@ -5,6 +5,7 @@
 // run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <lua.hpp>
 #include <memory>
@@ -19,8 +20,9 @@ class SpecStore;
 struct Tracer;
 
 struct SandboxLimits {
-  int64_t steps = 60'000'000;
-  int64_t memory_bytes = int64_t{512} << 20;
+  int64_t steps = 60'000'000;  // instructions, and work in C and memory charged as such
+  int64_t memory_bytes = int64_t{256} << 20;
+  double seconds = 120;
 };
 
 class Sandbox {
@@ -39,6 +41,8 @@ class Sandbox {
   Status call(int num_args, int num_results);
 
   int64_t steps_used() const { return steps_; }
+  // Counts work that a builtin does in C, where no instruction is counted.
+  void charge(int64_t steps) { steps_ += steps; }
 
  private:
   Sandbox(const SandboxLimits& limits, Tracer& tracer) : limits_(limits), tracer_(tracer) {}
@@ -50,7 +54,10 @@ class Sandbox {
   lua_State* state_ = nullptr;
   int64_t used_bytes_ = 0;
   int64_t steps_ = 0;
+  std::chrono::steady_clock::time_point deadline_;
 };
+
+Sandbox& sandbox_of(lua_State* state);
 
 // Puts the harmless part of the base, string, table and math libraries, and `require`, into the globals.
 void open_safe_libraries(lua_State* state, const SpecStore& store);

@@ -36,6 +36,8 @@ struct Tracer {
   std::function<Result<std::vector<double>>(const std::string& name)> read_floats;  // as in TraceInput
   bool gguf = false;  // tensors have GGUF's names; the registry's kGgufMapper maps onto them
 
+  bool probing = false;  // only the graph's fingerprint is wanted: one weight stands for a stack of experts
+
   ir::Graph graph;
   ir::Builder builder{graph};
 

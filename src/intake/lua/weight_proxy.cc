@@ -76,15 +76,21 @@ class Fetch {
     return add(name, *info.dtype, info.shape, source);
   }
 
-  // A tensor that must exist and does not: noted, so that one load names them all; a stand-in keeps the trace going.
-  ir::ValueId missing(const std::string& source) {
+  // A tensor that must exist and does not: noted, so that one load names them all.
+  void note_missing(const std::string& source) {
     if (!tracer_.tensors.is_complete()) {
       if (!wanted_) raise(state_, invalid_data(source + ": the spec gives no shape, which a dry run needs"));
-      return add(name_, DType::kBF16, *wanted_, source);
+      return;
     }
-    if (!wanted_ || tracer_.missing_tensors.size() >= kMaxMissing)
+    if (!wanted_ || tracer_.missing_tensors.size() >= kMaxMissing) {
       raise(state_, invalid_data("tensor " + source + " is missing"));
+    }
     tracer_.missing_tensors.push_back(source);
+  }
+
+  // And a stand-in for it, which keeps the trace going.
+  ir::ValueId missing(const std::string& source) {
+    note_missing(source);
     return add(name_, DType::kBF16, *wanted_, source);
   }
 
@@ -117,14 +123,19 @@ class Fetch {
     const TensorInfo* info = tracer_.tensors.find(name_);
     if (info == nullptr) return missing(name_);
     const ir::ValueId id = add_found(name_, *info, name_);
-    const bool fp8 = info->dtype == DType::kF8E4M3 && quant.method == Quantisation::Method::kFp8Block;
-    return fp8 ? dequantised(id, scale_of(name_, *info)) : id;
+    if (!is_fp8(*info)) return id;
+    const std::string scale = name_ + "_scale_inv";
+    return dequantised(id, add_found(scale, check_scale(name_, *info), scale));
+  }
+
+  bool is_fp8(const TensorInfo& info) const {
+    return info.dtype == DType::kF8E4M3 && tracer_.quantisation.method == Quantisation::Method::kFp8Block;
   }
 
   std::string module_of(const std::string& name) const { return name.substr(0, name.rfind('.')); }
 
-  // The scale tensor of an FP8 weight, as float32; checks that config, type and shapes agree.
-  ir::ValueId scale_of(const std::string& name, const TensorInfo& info) {
+  // The scale tensor of an FP8 weight; checks that config, type and shapes agree.
+  const TensorInfo& check_scale(const std::string& name, const TensorInfo& info) {
     const std::string scale_name = name + "_scale_inv";
     const TensorInfo* scale = tracer_.tensors.find(scale_name);
     if (scale == nullptr)
@@ -141,7 +152,7 @@ class Fetch {
       raise(state_, invalid_data(scale_name + ": shape " + text_of(scale->shape) + ", wanted " + text_of(wanted) +
                                  " for blocks of " + std::to_string(block[0]) + " x " + std::to_string(block[1])));
     }
-    return add_found(scale_name, *scale, scale_name);
+    return *scale;
   }
 
   ir::ValueId dequantised(ir::ValueId weight, ir::ValueId scale) {
@@ -174,27 +185,53 @@ class Fetch {
 
   ir::ValueId stack_node(std::span<const ir::ValueId> parts) { return add_node_one(state_, OpKind::kStack, parts, {}); }
 
-  // Stacking first and dequantising the stack gives one node for all experts.
+  // What one expert's tensor is, checked against the wanted shape; nullptr: missing, and noted.
+  const TensorInfo* member(const std::string& name) {
+    const TensorInfo* info = tracer_.tensors.find(name);
+    if (info == nullptr) {
+      note_missing(name);
+    } else if (info->shape != *wanted_) {
+      raise(state_, invalid_data(name + ": shape " + text_of(info->shape) + ", wanted " + text_of(*wanted_)));
+    }
+    return info;
+  }
+
+  // Stacking first and dequantising the stack gives one node for all experts. A probe checks the same and lets one
+  // weight stand for the stack.
   ir::ValueId stack(int64_t count) {
     const std::string pattern = name_;
-    std::vector<ir::ValueId> weights, scales;
+    std::vector<const TensorInfo*> members;
+    int64_t quantised = 0;
     for (int64_t i = 0; i < count; ++i) {
-      name_ = pattern;
-      name_ = member_name(i);
-      const TensorInfo* info = tracer_.tensors.find(name_);
-      const ir::ValueId id = check(info == nullptr ? missing(name_) : add_found(name_, *info, name_));
-      weights.push_back(id);
-      if (info != nullptr && info->dtype == DType::kF8E4M3 &&
-          tracer_.quantisation.method == Quantisation::Method::kFp8Block) {
-        scales.push_back(scale_of(name_, *info));
-      }
+      members.push_back(member(member_name(i)));
+      const bool fp8 = members.back() != nullptr && is_fp8(*members.back());
+      quantised += fp8 ? 1 : 0;
+      if (fp8) check_scale(member_name(i), *members.back());
     }
-    name_ = pattern;
-    const ir::ValueId stacked = stack_node(weights);
-    if (scales.empty()) return stacked;
-    if (scales.size() != weights.size())
+    if (quantised != 0 && quantised != count) {
       raise(state_, invalid_data(pattern + ": some experts are stored as F8_E4M3, some are not"));
-    return dequantised(stacked, stack_node(scales));
+    }
+    const ir::ValueId weights = join(members, "");
+    return quantised == 0 ? weights : dequantised(weights, join(members, "_scale_inv"));
+  }
+
+  ir::ValueId join(const std::vector<const TensorInfo*>& members, const char* suffix) {
+    std::vector<ir::ValueId> parts;
+    const bool light = tracer_.probing;
+    for (size_t i = 0; i < (light ? 1 : members.size()); ++i) {
+      const std::string name = member_name(static_cast<int64_t>(i)) + suffix;
+      const TensorInfo* info = tracer_.tensors.find(name);
+      TensorInfo stand_in{.dtype = DType::kBF16, .stored_type = "BF16", .shape = *wanted_};
+      if (info == nullptr) info = &stand_in;
+      if (!light) {
+        parts.push_back(add_found(name, *info, name));
+        continue;
+      }
+      stand_in = *info;
+      stand_in.shape.insert(stand_in.shape.begin(), static_cast<int64_t>(members.size()));
+      return add_found(name_ + suffix, stand_in, name_ + suffix);
+    }
+    return add_node_one(state_, OpKind::kStack, parts, {});
   }
 
   lua_State* state_;
