@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's matrix products against the roofs of the machine, measured in the same run:
-//   linear_bench [--threads N] [--type q4_1] [--tokens N] [--form avx2|avx512] [--steps]
+//   linear_bench [--threads N] [--type q4_1] [--tokens N] [--rows N] [--columns N] [--form avx2|avx512] [--steps]
 // For one token the weights are larger than the caches and bytes per second count; for many, operations. --steps runs
 // the steps of a small model's layers in turn, with a barrier after each, as a decode does.
 #include <algorithm>
@@ -30,6 +30,8 @@ struct Options {
   int threads = 2;
   std::string type;
   int64_t tokens = 0;
+  int64_t rows = 0;
+  int64_t columns = 1536;
   bool avx2 = false;
   bool steps = false;
 };
@@ -99,7 +101,7 @@ void bench_one(const Options& options, DType type, ComputeMode mode, int64_t row
       kernels::run_matmul(form_of(options), job, w, {workspace.data, workspace.storage.size()});
     });
     best = std::min(best, seconds_now() - start);
-    if (tokens <= 16) {
+    if (tokens <= 8) {
       roof = std::max(roof, read_roof(pool, memory, static_cast<size_t>(bytes)));
     } else {
       roof = std::max(roof, compute_roof(pool, unit_of(path)));
@@ -109,7 +111,7 @@ void bench_one(const Options& options, DType type, ComputeMode mode, int64_t row
   std::printf("%-7s %-4s [%6ld, %5ld] x %-4ld %8.3f ms %7.1f GB/s %8.1f Gop/s  ",
               std::string(tensor::dtype_name(type)).c_str(), names[static_cast<int>(path)], rows, columns, tokens,
               best * 1e3, bytes / best * 1e-9, operations / best * 1e-9);
-  if (tokens <= 16) {
+  if (tokens <= 8) {
     std::printf("%5.1f %% of %.1f GB/s\n", 100 * bytes / best / roof, roof * 1e-9);
   } else if (roof > 0) {
     std::printf("%5.1f %% of %.0f Gop/s\n", 100 * operations / best / roof, roof * 1e-9);
@@ -192,9 +194,10 @@ int run(const Options& options) {
     }
     for (int64_t tokens : {1, 2, 4, 8, 16, 64, 512}) {
       if (options.tokens != 0 && options.tokens != tokens) continue;
-      const int64_t columns = 1536;
+      const int64_t columns = options.columns;
       const int64_t tile = kernels::packed_tile_bytes(c.type, columns);
-      const int64_t rows = tokens <= 16 ? (int64_t{192} << 20) / tile * 16 : 8960;
+      const int64_t large = tokens <= 16 ? (int64_t{192} << 20) / tile * 16 : 8960;
+      const int64_t rows = options.rows != 0 ? options.rows : large;
       bench_one(options, c.type, c.mode, rows, columns, tokens, memory, pool);
     }
   }
@@ -217,6 +220,10 @@ int main(int argc, char** argv) {
       options.type = value, ++i;
     } else if (flag == "--tokens") {
       options.tokens = std::atoi(value), ++i;
+    } else if (flag == "--rows") {
+      options.rows = std::atoi(value), ++i;
+    } else if (flag == "--columns") {
+      options.columns = std::atoi(value), ++i;
     } else if (flag == "--form") {
       options.avx2 = std::string(value) == "avx2", ++i;
     } else {

@@ -34,6 +34,14 @@ class Cutter {
   std::byte* at_;
 };
 
+inline __attribute__((always_inline)) void copy_rows(const float* from, const float* bias, int64_t count, float* to) {
+  if (bias == nullptr) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+  } else {
+    for (int64_t r = 0; r < count; ++r) to[r] = from[r] + bias[r];
+  }
+}
+
 int64_t num_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
 // Runs tiles of a job against groups of tokens; the state of one worker in one run.
@@ -161,10 +169,11 @@ class TileRunner {
         const int64_t row = (tile + n) * kTileRows;
         const int64_t valid = std::min(kTileRows, weight.rows - row);
         const float* from = sums + (t * count + n) * kTileRows;
-        if (weight.bias == nullptr) {
-          std::memcpy(to + row, from, static_cast<size_t>(valid) * sizeof(float));
+        const float* bias = weight.bias == nullptr ? nullptr : weight.bias + row;
+        if (valid == kTileRows) {  // the usual case, of a size the compiler sees
+          copy_rows(from, bias, kTileRows, to + row);
         } else {
-          for (int64_t r = 0; r < valid; ++r) to[row + r] = from[r] + weight.bias[row + r];
+          copy_rows(from, bias, valid, to + row);
         }
       }
     }
