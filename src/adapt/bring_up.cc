@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapt/bring_up.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "device/cpu/detect.h"
@@ -30,6 +31,7 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
           .features = target.features,
           .compute = options.compute,
           .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
+          .plain_kernels = options.plain_kernels,
           .buckets = options.buckets,
           .disabled_passes = options.disabled_passes};
 }
@@ -37,7 +39,8 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
 Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& checkpoint, plan::Plan plan,
                                                 ThreadPool& pool, const BringUpOptions& options,
                                                 const target::CpuTarget& target) {
-  const auto limit = static_cast<int64_t>((1 - options.headroom) * static_cast<double>(target.memory_bytes));
+  const auto roomy = static_cast<int64_t>((1 - options.headroom) * static_cast<double>(target.memory_bytes));
+  const int64_t limit = std::min(roomy, target.available_bytes);
   return runtime::Executor::create(
       std::move(plan), checkpoint, pool,
       {.load_progress = options.load_progress, .trace = options.trace, .memory_limit_bytes = limit});

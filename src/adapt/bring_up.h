@@ -27,6 +27,7 @@ struct BringUpOptions {
   std::optional<catalog::ComputeMode> compute;  // absent: by each weight's stored type
   std::optional<tensor::DType> state_dtype;     // absent: f32 on the reference, f16 on the cpu backend
   std::set<std::string, std::less<>> disabled_passes;
+  bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   intake::IntakeOptions intake;
   double headroom = 0.2;  // share of the machine's memory that stays free

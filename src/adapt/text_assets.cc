@@ -145,6 +145,7 @@ void fill_special_tokens(TextAssets& assets) {
 
 TextAssets::TextAssets() = default;
 TextAssets::TextAssets(TextAssets&&) noexcept = default;
+TextAssets& TextAssets::operator=(TextAssets&&) noexcept = default;
 TextAssets::~TextAssets() = default;
 
 Result<text::Tokenizer> TextAssets::require_tokenizer() const {

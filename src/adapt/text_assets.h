@@ -21,6 +21,7 @@ namespace firstlight::adapt {
 struct TextAssets {
   TextAssets();
   TextAssets(TextAssets&&) noexcept;
+  TextAssets& operator=(TextAssets&&) noexcept;
   ~TextAssets();
 
   std::optional<text::Tokenizer> tokenizer;

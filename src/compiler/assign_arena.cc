@@ -32,8 +32,9 @@ class Liveness {
   }
 
  private:
+  // The buffer whose bytes an alias, or a part of a stack, stands for.
   plan::BufferId below(plan::BufferId id) const {
-    while (id >= 0 && plan_.buffer(id).kind == plan::Buffer::Kind::kAlias) id = plan_.buffer(id).alias_of;
+    while (id >= 0 && plan_.buffer(id).alias_of >= 0) id = plan_.buffer(id).alias_of;
     return id;
   }
 
@@ -72,6 +73,7 @@ class Liveness {
     for (const auto id : {step.x, step.indices, step.weights, step.rows, step.result, step.output}) touch(id);
   }
 
+  // The condition lives to the end: a worker may still read it when another is in the block already.
   void visit(const plan::IfStep& step) {
     touch(step.condition);
     for (const auto id : step.outputs) touch(id);
@@ -80,6 +82,7 @@ class Liveness {
     visit_inner(*step.else_block);
     for (const auto id : step.else_results) touch(id);
     for (const auto id : step.outputs) touch(id);
+    touch(step.condition);
   }
 
   const plan::Plan& plan_;
@@ -91,10 +94,8 @@ class Liveness {
 
 void assign_arena(const plan::Plan& plan, bool reuse, plan::Bucket& bucket) {
   const auto lifetimes = Liveness(plan).run();
-  const tensor::SymbolValues values{.tokens = bucket.max_tokens,
-                                    .outputs = bucket.max_outputs,
-                                    .sequences = bucket.max_tokens,
-                                    .rows = bucket.max_tokens};
+  const tensor::SymbolValues values = bucket.largest_values();
+  bucket.arena_bytes = bucket.lower_bound_bytes = bucket.sum_bytes = 0;
   std::vector<plan::BufferId> order;
   std::vector<int64_t> bytes(plan.buffers.size(), 0);
   bucket.offsets.assign(plan.buffers.size(), -1);

@@ -25,11 +25,11 @@ struct BucketSize {
 struct CompileOptions {
   catalog::Backend backend = catalog::Backend::kReference;
   target::Features features;
-  // How matrix products compute; nullopt: by each weight's stored type (quantised: int8, 16-bit floats: bf16, else
-  // f32).
+  // How matrix products compute; nullopt: by each weight's stored type (quantised: int8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
   tensor::DType state_dtype = tensor::DType::kF32;  // of append logs
-  std::vector<BucketSize> buckets = {{1, 1}};
+  bool plain_kernels = false;                       // take the plainest kernel that accepts, not the best
+  std::vector<BucketSize> buckets = {{1, 1}};       // at least one; the plan has them in ascending order
   std::set<std::string, std::less<>> disabled_passes;
 };
 
@@ -53,8 +53,8 @@ struct PassInfo {
 };
 std::vector<PassInfo> all_passes();
 
-// All passes, then lowering. Errors: kUnsupported when the backend has no kernel for a node (with operator, types,
-// scope).
+// All passes, then lowering. Errors: kInvalidArgument for buckets without tokens; kUnsupported when the backend has no
+// kernel for a node (with operator, types, scope).
 Result<plan::Plan> compile(ir::Graph graph, const CompileOptions& options, std::vector<PassRecord>* records = nullptr);
 
 }  // namespace firstlight::compiler

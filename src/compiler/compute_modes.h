@@ -8,10 +8,8 @@
 
 namespace firstlight::compiler {
 
-// A node's own wish ("f32" raises the precision for good, "auto" leaves the choice), then the options, then the stored
-// type of the weight.
+// A node's own wish ("f32" or "bf16": no less precise than that; else the choice is left), then the options, then the
+// stored type of the weight: block formats int8, what bfloat16 holds exactly bf16, everything else f32.
 catalog::ComputeMode compute_mode_for(const CompileOptions& options, std::string_view node_wish, tensor::DType weight);
-
-std::string_view compute_mode_name(catalog::ComputeMode mode);  // "f32", "bf16", "int8"
 
 }  // namespace firstlight::compiler

@@ -2,13 +2,14 @@
 #include "compiler/lower.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
 #include "compiler/compute_modes.h"
 #include "compiler/fused_linear.h"
 #include "compiler/weight_values.h"
-#include "ir/rewrite.h"
+#include "tensor/packing.h"
 
 namespace firstlight::compiler {
 namespace {
@@ -52,7 +53,7 @@ class Lowering {
   Result<plan::Plan> run() {
     plan_.name = graph_.name;
     plan_.backend = catalog::backend_name(options_.backend);
-    plan_.compute_mode = options_.compute ? std::string(compute_mode_name(*options_.compute)) : "auto";
+    plan_.compute_mode = options_.compute ? std::string(catalog::compute_mode_name(*options_.compute)) : "auto";
     plan_.metadata = graph_.metadata;
     plan_.states = graph_.states;
     for (auto& state : plan_.states) {
@@ -75,7 +76,11 @@ class Lowering {
     for (size_t i = 0; i < graph_.output_names.size(); ++i) {
       plan_.outputs.push_back({graph_.output_names[i], buffer(graph_.body.yields[i])});
     }
-    for (const BucketSize& size : options_.buckets) {
+    std::vector<BucketSize> sizes = options_.buckets;
+    std::sort(sizes.begin(), sizes.end(), [](const BucketSize& a, const BucketSize& b) {
+      return std::tie(a.max_tokens, a.max_outputs) < std::tie(b.max_tokens, b.max_outputs);
+    });
+    for (const BucketSize& size : sizes) {
       plan::Bucket bucket{.max_tokens = size.max_tokens, .max_outputs = size.max_outputs, .offsets = {}};
       assign_arena(plan_, options_.backend != catalog::Backend::kReference, bucket);
       plan_.buckets.push_back(std::move(bucket));
@@ -85,6 +90,7 @@ class Lowering {
 
  private:
   BufferId add_buffer(Buffer buffer) {
+    if (buffer.type.layout == tensor::Layout::kPackedRows) buffer.packed_bytes = tensor::packed_bytes(buffer.type);
     plan_.buffers.push_back(std::move(buffer));
     return static_cast<BufferId>(plan_.buffers.size()) - 1;
   }
@@ -157,20 +163,21 @@ class Lowering {
     const auto mode = compute_mode_for(options_, wish, weight_dtype(graph_, node));
     const catalog::KernelRow* row = catalog::select_kernel(
         options_.backend, options_.features,
-        {.op = node.op, .operands = operands, .results = results, .attributes = attributes, .mode = mode});
+        {.op = node.op, .operands = operands, .results = results, .attributes = attributes, .mode = mode},
+        options_.plain_kernels ? catalog::KernelChoice::kPlainest : catalog::KernelChoice::kBest);
     if (row == nullptr) {
       std::string types;
       for (const auto& type : operands) types += (types.empty() ? "" : ", ") + type.to_string();
       return unsupported("backend " + plan_.backend + " has no kernel for (" + types + ") " +
                          ops::attributes_to_string(node.attributes) + " computing in " +
-                         std::string(compute_mode_name(mode)));
+                         std::string(catalog::compute_mode_name(mode)));
     }
     plan::KernelStep step{.symbol = std::string(row->symbol),
                           .op = node.op,
                           .inputs = {},
                           .outputs = {},
                           .attributes = std::move(attributes)};
-    if (step.attributes.has("compute")) step.attributes.set("compute", std::string(compute_mode_name(mode)));
+    if (step.attributes.has("compute")) step.attributes.set("compute", std::string(catalog::compute_mode_name(mode)));
     for (const ir::ValueId id : node.operands) {
       step.inputs.push_back(buffer(id));
       if (graph_.value(id).type.is_state()) step.state = graph_.value(id).state;
@@ -196,6 +203,7 @@ class Lowering {
 
   Status lower_per_expert(const ir::Node& node, plan::Block& block) {
     const ir::Region& region = node.regions[0];
+    if (inside_expert_) return unsupported(node.scope + ": per_expert inside per_expert");
     plan::PerExpertStep step;
     step.num_experts = node.attributes.get_int("num_experts");
     step.weight_on_input = node.attributes.get_string("weight_on") == "input";
@@ -212,7 +220,9 @@ class Lowering {
       bind(region.parameters[i], step.slices.back());
     }
     step.body = std::make_unique<plan::Block>();
+    inside_expert_ = true;
     FL_TRY(lower_region(region, *step.body));
+    inside_expert_ = false;
     step.result = buffer(region.yields[0]);
     step.output = new_result(node.results[0], false);
     block.steps.push_back(
@@ -230,11 +240,15 @@ class Lowering {
       for (size_t i = 0; i < region.parameters.size(); ++i) bind(region.parameters[i], buffer(node.operands[i + 1]));
       FL_TRY(lower_region(region, branch == 0 ? *step.then_block : *step.else_block));
       auto& results = branch == 0 ? step.then_results : step.else_results;
-      for (const ir::ValueId id : region.yields) results.push_back(buffer(id));
+      for (const ir::ValueId id : region.yields) {
+        if (!graph_.value(id).type.is_state()) results.push_back(buffer(id));
+      }
     }
-    for (const ir::ValueId id : node.results) step.outputs.push_back(new_result(id, false));
-    block.steps.push_back(
-        {.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " if"});
+    for (const ir::ValueId id : node.results) {
+      const BufferId made = new_result(id, false);
+      if (made >= 0) step.outputs.push_back(made);
+    }
+    block.steps.push_back({.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " if"});
     return ok_status();
   }
 
@@ -259,6 +273,7 @@ class Lowering {
   std::vector<bool> weight_only_;
   std::vector<bool> resident_;
   std::vector<BufferId> buffer_of_;
+  bool inside_expert_ = false;
   plan::Plan plan_;
 };
 

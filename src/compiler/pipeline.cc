@@ -69,6 +69,13 @@ Status run_passes(ir::Graph& graph, const CompileOptions& options, std::string_v
 }
 
 Result<plan::Plan> compile(ir::Graph graph, const CompileOptions& options, std::vector<PassRecord>* records) {
+  if (options.buckets.empty()) return invalid_argument("a plan needs at least one bucket");
+  for (const BucketSize& size : options.buckets) {
+    if (size.max_tokens < 1 || size.max_outputs < 0) {
+      return invalid_argument("a bucket of " + std::to_string(size.max_tokens) + " tokens and " +
+                              std::to_string(size.max_outputs) + " outputs, at least 1 and 0 wanted");
+    }
+  }
   FL_TRY(run_passes(graph, options, "", records));
   return lower(graph, options);
 }

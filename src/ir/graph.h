@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/op.h"
@@ -53,10 +54,8 @@ struct WeightSource {
   std::string tensor;  // the same as the weight's name, but for files with their own naming (GGUF)
 };
 
-struct Output {
-  std::string name;  // "logits"
-  ValueId value;
-};
+// Regions are handed out by reference while nodes are added: growing `Graph::nodes` must move nodes, never copy them.
+static_assert(std::is_nothrow_move_constructible_v<Node>);
 
 struct Graph {
   std::string name;

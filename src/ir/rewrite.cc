@@ -179,6 +179,16 @@ void for_each_region(Graph& graph, const std::function<void(Region&)>& visit) {
   visit_regions(graph, graph.body, visit);
 }
 
+std::vector<int32_t> region_numbers(const Graph& graph) {
+  std::vector<int32_t> numbers(graph.nodes.size(), -1);
+  int32_t next = 0;
+  for_each_region(const_cast<Graph&>(graph), [&](const Region& region) {
+    for (const NodeId id : region.nodes) numbers[static_cast<size_t>(id)] = next;
+    ++next;
+  });
+  return numbers;
+}
+
 std::vector<int32_t> count_uses(const Graph& graph) {
   std::vector<int32_t> uses(graph.values.size(), 0);
   for_each_use(const_cast<Graph&>(graph), const_cast<Region&>(graph.body),

@@ -20,6 +20,9 @@ Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId
 // Calls `visit` on every region, inner ones first.
 void for_each_region(Graph& graph, const std::function<void(Region&)>& visit);
 
+// Per node, a number for the region it stands in: equal for nodes of one region; -1 for a node that stands in none.
+std::vector<int32_t> region_numbers(const Graph& graph);
+
 // How often each value is used, by nodes, yields and outputs.
 std::vector<int32_t> count_uses(const Graph& graph);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norm weights, biases and the like are a few thousand numbers that every token reads: they become float32 once, at
-// load, whatever the file stores. Exact for every plain float type.
+// load, whatever the file stores. Exact for every plain float type (float64 apart, which the operators round so
+// themselves). Only for operators whose results do not take over the operand's type, and not through the parameters of
+// a region.
 #include <array>
 #include <map>
 
@@ -16,6 +18,20 @@ bool is_small_float(const tensor::Type& type) {
          type.dtype != tensor::DType::kF32;
 }
 
+bool reads_as_float32(ops::OpKind op) {
+  switch (op) {
+    case ops::OpKind::kMap:
+    case ops::OpKind::kRmsNorm:
+    case ops::OpKind::kLayerNorm:
+    case ops::OpKind::kLinear:
+    case ops::OpKind::kFusedLinear:
+    case ops::OpKind::kAttend:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Status decode_small_weights(ir::Graph& graph, const CompileOptions&) {
@@ -23,10 +39,9 @@ Status decode_small_weights(ir::Graph& graph, const CompileOptions&) {
   std::map<ir::ValueId, ir::ValueId> decoded;
   std::vector<ir::NodeId> made;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (!graph.nodes[n].results.empty() && static_cast<size_t>(graph.nodes[n].results[0]) < weight_only.size() &&
-        weight_only[static_cast<size_t>(graph.nodes[n].results[0])]) {
-      continue;
-    }
+    if (!reads_as_float32(graph.nodes[n].op)) continue;
+    const auto first_result = static_cast<size_t>(graph.nodes[n].results[0]);
+    if (first_result < weight_only.size() && weight_only[first_result]) continue;
     for (size_t i = 0; i < graph.nodes[n].operands.size(); ++i) {
       const ir::ValueId id = graph.nodes[n].operands[i];
       if (static_cast<size_t>(id) >= weight_only.size() || !weight_only[static_cast<size_t>(id)]) continue;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // map(f, linear(x, w0), linear(x, w1), r) becomes one fused_linear of x with weights w0 and w1, extra operand r and
-// epilogue f, when nothing else reads the products. Products of another input stay operands.
+// epilogue f, when nothing else reads the products. Products of another input, of another region (which may run less
+// often) or in another compute mode stay operands.
 #include <algorithm>
 
+#include "compiler/compute_modes.h"
 #include "compiler/fused_linear.h"
 #include "compiler/passes/passes.h"
 #include "ir/rewrite.h"
@@ -12,21 +14,23 @@ namespace {
 
 class EpilogueFuser {
  public:
-  EpilogueFuser(ir::Graph& graph, std::vector<int32_t> uses) : graph_(graph), uses_(std::move(uses)) {}
+  EpilogueFuser(ir::Graph& graph, const CompileOptions& options)
+      : graph_(graph), options_(options), uses_(ir::count_uses(graph)), regions_(ir::region_numbers(graph)) {}
 
-  void visit(ir::Node& map) {
+  void visit(ir::NodeId id) {
+    ir::Node& map = graph_.node(id);
     const tensor::Shape& shape = graph_.value(map.results[0]).type.shape;
     if (shape.size() != 2) return;
     FusedLinear fused;
     ops::Expression formula;
     std::vector<int32_t> inputs(map.operands.size(), -1);
     for (size_t i = 0; i < map.operands.size(); ++i) {
-      const ir::Node* product = fusable_product(map.operands[i], shape);
+      const ir::Node* product = fusable_product(map.operands[i], shape, regions_[static_cast<size_t>(id)]);
       if (product == nullptr) continue;
       const FusedLinear part = take_apart(*product);
       if (fused.weights.empty()) {
         fused = part;
-      } else if (part.x == fused.x && part.compute == fused.compute) {
+      } else if (part.x == fused.x && part.compute == fused.compute && mode_of(part) == mode_of(fused)) {
         fused.weights.push_back(part.weights[0]);
         fused.biases.push_back(part.biases[0]);
       } else {
@@ -42,6 +46,7 @@ class EpilogueFuser {
       inputs[i] = formula.input(static_cast<int32_t>(fused.weights.size() + fused.extras.size()) - 1);
     }
     formula.set_result(formula.inlined(map.attributes.get_expression("expr"), inputs));
+    if (!formula.within_limits()) return;
     fused.epilogue = {std::move(formula)};
     map.op = ops::OpKind::kFusedLinear;
     map.operands = operands_of(fused);
@@ -50,12 +55,17 @@ class EpilogueFuser {
 
  private:
   // The plain, single-weight product that makes `id` for this map alone.
-  const ir::Node* fusable_product(ir::ValueId id, const tensor::Shape& shape) const {
+  const ir::Node* fusable_product(ir::ValueId id, const tensor::Shape& shape, int32_t region) const {
     const ir::Value& value = graph_.value(id);
     if (value.producer < 0 || uses_[static_cast<size_t>(id)] != 1 || value.type.shape != shape) return nullptr;
     const ir::Node& node = graph_.node(value.producer);
     if (node.op != ops::OpKind::kFusedLinear || node.results.size() != 1) return nullptr;
+    if (regions_[static_cast<size_t>(value.producer)] != region) return nullptr;
     return node.attributes.get_expressions("epilogue").empty() ? &node : nullptr;
+  }
+
+  catalog::ComputeMode mode_of(const FusedLinear& fused) const {
+    return compute_mode_for(options_, fused.compute, graph_.value(fused.weights[0]).type.dtype);
   }
 
   static bool fits_as_extra(const tensor::Type& type, const tensor::Shape& shape) {
@@ -64,16 +74,18 @@ class EpilogueFuser {
   }
 
   ir::Graph& graph_;
+  const CompileOptions& options_;
   std::vector<int32_t> uses_;
+  std::vector<int32_t> regions_;
 };
 
 }  // namespace
 
-Status fuse_epilogues(ir::Graph& graph, const CompileOptions&) {
-  EpilogueFuser fuser(graph, ir::count_uses(graph));
+Status fuse_epilogues(ir::Graph& graph, const CompileOptions& options) {
+  EpilogueFuser fuser(graph, options);
   ir::for_each_region(graph, [&](ir::Region& region) {
     for (const ir::NodeId id : region.nodes) {
-      if (graph.node(id).op == ops::OpKind::kMap) fuser.visit(graph.node(id));
+      if (graph.node(id).op == ops::OpKind::kMap) fuser.visit(id);
     }
   });
   ir::eliminate_dead_code(graph);

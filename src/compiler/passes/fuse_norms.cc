@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear(rms_norm(x)) becomes fused_linear(x) with a norm in front, when all users of the normalised rows are matrix
 // products: preparing the rows is part of their work anyway. The norm of a few hundred numbers is cheaper to do twice
-// than to wait for, so up to three users may share it.
+// than to wait for, so up to three users may share it. All stand in the norm's own region.
+#include <algorithm>
+
 #include "compiler/fused_linear.h"
 #include "compiler/passes/passes.h"
 #include "ir/rewrite.h"
@@ -40,10 +42,16 @@ std::vector<Users> find_users(ir::Graph& graph) {
 
 Status fuse_norms(ir::Graph& graph, const CompileOptions&) {
   const auto users = find_users(graph);
+  const auto regions = ir::region_numbers(graph);
   for (const ir::Node& norm : std::vector<ir::Node>(graph.nodes)) {
     if (norm.op != ops::OpKind::kRmsNorm) continue;
     const Users& of = users[static_cast<size_t>(norm.results[0])];
     if (of.others || of.products.empty() || of.products.size() > kMaxUsers) continue;
+    if (graph.value(norm.operands[0]).type.dtype != tensor::DType::kF32) continue;
+    const int32_t region = regions[static_cast<size_t>(graph.value(norm.results[0]).producer)];
+    const bool together = std::all_of(of.products.begin(), of.products.end(),
+                                      [&](ir::NodeId id) { return regions[static_cast<size_t>(id)] == region; });
+    if (!together) continue;
     for (const ir::NodeId id : of.products) {
       ir::Node& node = graph.node(id);
       FusedLinear fused = take_apart(node);

@@ -17,83 +17,115 @@ bool has_token_rows(const tensor::Type& type) {
   return !type.is_state() && !type.shape.empty() && type.shape[0] == Dim(1, Symbol::kTokens);
 }
 
-bool is_selection(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op != ops::OpKind::kGatherRows) return false;
-  const ir::Value& ids = graph.value(node.operands[1]);
-  return ids.kind == ir::Value::Kind::kInput && ids.name == "output_rows" &&
-         has_token_rows(graph.value(node.operands[0]).type);
+// Whether row t of the node's result comes from row t of those operands that have token rows, and from nothing else
+// that differs from row to row.
+bool works_by_rows(const ir::Graph& graph, const ir::Node& node) {
+  if (!ops::op_def(node.op).elementwise_rows && node.op != ops::OpKind::kReshape) return false;
+  if (!node.regions.empty() || node.results.size() != 1) return false;
+  // A rope's table goes by the sequence that a row of the batch belongs to.
+  if (node.op == ops::OpKind::kRope) return false;
+  const tensor::Type& result = graph.value(node.results[0]).type;
+  if (!has_token_rows(result)) return false;
+  const tensor::Type& first = graph.value(node.operands[0]).type;
+  switch (node.op) {
+    case ops::OpKind::kMap:
+      // Shorter operands are aligned at the last axis: their first is another one.
+      return std::all_of(node.operands.begin(), node.operands.end(), [&](ir::ValueId id) {
+        const tensor::Type& type = graph.value(id).type;
+        return !has_token_rows(type) || type.shape.size() == result.shape.size();
+      });
+    case ops::OpKind::kCast:
+      return true;
+    case ops::OpKind::kGatherRows:
+      return !has_token_rows(first);  // any id may ask for any row of the table
+    case ops::OpKind::kReshape:
+      // The first axis stays, written as such.
+      return has_token_rows(first) && node.attributes.get_string("shape").starts_with("T,");
+    default:
+      return result.shape.size() > 1;  // what works along the last axis must have another one for the rows
+  }
 }
 
-// Reshapes name their shape in an attribute: only those that keep the first axis are row-wise, with O in place of T.
-bool narrow_reshape(ops::Attributes& attributes) {
-  const std::string shape = attributes.get_string("shape");
-  if (!shape.starts_with("T,")) return false;
-  attributes.set("shape", "O" + shape.substr(1));
-  return true;
-}
+class Narrower {
+ public:
+  explicit Narrower(ir::Graph& graph) : graph_(graph) {}
+
+  Status run() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      const auto uses = ir::count_uses(graph_);
+      const auto& order = graph_.body.nodes;
+      for (size_t at = order.size(); at-- > 0 && !changed;) changed = FL_TRY(narrow(order[at], uses));
+    }
+    place_selections();
+    ir::eliminate_dead_code(graph_);
+    return ok_status();
+  }
+
+ private:
+  // Moves the selection in front of what makes its rows; false when it is none or may not move.
+  Result<bool> narrow(ir::NodeId selection_id, const std::vector<int32_t>& uses) {
+    const ir::Node selection = graph_.node(selection_id);
+    if (!is_selection(selection) || uses[static_cast<size_t>(selection.operands[0])] != 1) return false;
+    const ir::NodeId producer_id = graph_.value(selection.operands[0]).producer;
+    if (producer_id < 0) return false;
+    const ir::Node producer = graph_.node(producer_id);
+    if (!works_by_rows(graph_, producer)) return false;
+    ops::Attributes attributes = producer.attributes;
+    if (producer.op == ops::OpKind::kReshape) {
+      attributes.set("shape", "O" + producer.attributes.get_string("shape").substr(1));
+    }
+    // Operands without token rows broadcast or are weights.
+    std::vector<ir::NodeId> placed;
+    std::vector<ir::ValueId> operands = producer.operands;
+    for (ir::ValueId& operand : operands) {
+      if (!has_token_rows(graph_.value(operand).type)) continue;
+      const auto known = selected_.find(operand);
+      if (known != selected_.end()) {
+        operand = known->second;
+        continue;
+      }
+      const std::vector<ir::ValueId> pair = {operand, selection.operands[1]};
+      placed.push_back(FL_TRY(ir::create_node(graph_, ops::OpKind::kGatherRows, pair, {}, {}, "output")));
+      operand = selected_[operand] = graph_.node(placed.back()).results[0];
+    }
+    placed.push_back(FL_TRY(ir::create_node(graph_, producer.op, operands, attributes, {}, producer.scope)));
+    ir::replace_uses(graph_, selection.results[0], graph_.node(placed.back()).results[0]);
+    // New nodes stand where the producer stood: its operands are made.
+    auto& order = graph_.body.nodes;
+    std::erase(order, selection_id);
+    const auto place = std::find(order.begin(), order.end(), producer_id);
+    order.insert(order.erase(place), placed.begin(), placed.end());
+    return true;
+  }
+
+  bool is_selection(const ir::Node& node) const {
+    if (node.op != ops::OpKind::kGatherRows) return false;
+    const ir::Value& ids = graph_.value(node.operands[1]);
+    return ids.kind == ir::Value::Kind::kInput && ids.name == "output_rows" &&
+           has_token_rows(graph_.value(node.operands[0]).type);
+  }
+
+  // A selection that two nodes share may stand behind one of them (it was made for the later one first): all move up to
+  // right behind what they select.
+  void place_selections() {
+    auto& order = graph_.body.nodes;
+    for (const auto& [source, selection] : selected_) {
+      const ir::NodeId node = graph_.value(selection).producer;
+      const auto place = std::find(order.begin(), order.end(), node);
+      if (place == order.end()) continue;  // narrowed on
+      order.erase(place);
+      const auto maker = std::find(order.begin(), order.end(), graph_.value(source).producer);
+      order.insert(maker == order.end() ? order.begin() : std::next(maker), node);
+    }
+  }
+
+  ir::Graph& graph_;
+  std::map<ir::ValueId, ir::ValueId> selected_;  // of a value: its selection, so that it is made once
+};
 
 }  // namespace
 
-Status narrow_to_outputs(ir::Graph& graph, const CompileOptions&) {
-  bool changed = true;
-  std::map<ir::ValueId, ir::ValueId> selected;  // of a value: its selection, so that it is made once
-  while (changed) {
-    changed = false;
-    const auto uses = ir::count_uses(graph);
-    auto& order = graph.body.nodes;
-    for (size_t at = order.size(); at-- > 0 && !changed;) {
-      const ir::Node selection = graph.node(order[at]);
-      if (!is_selection(graph, selection)) continue;
-      const ir::NodeId old_producer = graph.value(selection.operands[0]).producer;
-      if (old_producer < 0 || uses[static_cast<size_t>(selection.operands[0])] != 1) continue;
-      const ir::Node producer = graph.node(old_producer);
-      if (!ops::op_def(producer.op).elementwise_rows || !producer.regions.empty() || producer.results.size() != 1)
-        continue;
-      ops::Attributes attributes = producer.attributes;
-      if (producer.op == ops::OpKind::kReshape && !narrow_reshape(attributes)) continue;
-      // Operands without token rows broadcast or are weights; all per-token ones must have the rows in front.
-      std::vector<ir::NodeId> placed;
-      std::vector<ir::ValueId> operands = producer.operands;
-      for (ir::ValueId& operand : operands) {
-        if (!has_token_rows(graph.value(operand).type)) continue;
-        const auto known = selected.find(operand);
-        if (known != selected.end()) {
-          operand = known->second;
-          continue;
-        }
-        const std::vector<ir::ValueId> pair = {operand, selection.operands[1]};
-        const ir::NodeId node = FL_TRY(ir::create_node(graph, ops::OpKind::kGatherRows, pair, {}, {}, "output"));
-        placed.push_back(node);
-        selected[operand] = graph.node(node).results[0];
-        operand = graph.node(node).results[0];
-      }
-      auto narrowed = ir::create_node(graph, producer.op, operands, attributes, {}, producer.scope);
-      if (!narrowed.ok()) return std::move(narrowed).status();
-      placed.push_back(*narrowed);
-      ir::replace_uses(graph, selection.results[0], graph.node(*narrowed).results[0]);
-      // New nodes stand where the producer stood: its operands are made, and selections shared between two users of the
-      // same value must stand before the earlier user.
-      const ir::NodeId old_selection = order[at];
-      std::erase(order, old_selection);
-      const auto place = std::find(order.begin(), order.end(), old_producer);
-      order.insert(order.erase(place), placed.begin(), placed.end());
-      changed = true;
-    }
-  }
-  // Selections that stand behind a user of theirs (made for a later one first) move up to right behind what they
-  // select.
-  for (const auto& [source, selection] : selected) {
-    const ir::NodeId node = graph.value(selection).producer;
-    auto& order = graph.body.nodes;
-    const auto place = std::find(order.begin(), order.end(), node);
-    if (place == order.end()) continue;
-    order.erase(place);
-    const ir::NodeId maker = graph.value(source).producer;
-    const auto behind = maker < 0 ? order.begin() : std::next(std::find(order.begin(), order.end(), maker));
-    order.insert(behind, node);
-  }
-  ir::eliminate_dead_code(graph);
-  return ok_status();
-}
+Status narrow_to_outputs(ir::Graph& graph, const CompileOptions&) { return Narrower(graph).run(); }
 
 }  // namespace firstlight::compiler

@@ -126,7 +126,7 @@ class Packer {
 }  // namespace
 
 Status pack_weights(ir::Graph& graph, const CompileOptions& options) {
-  if (options.backend == catalog::Backend::kReference) return ok_status();
+  if (options.plain_kernels) return ok_status();
   return Packer(graph, options).run();
 }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/flags.h"
+
+#include <charconv>
+#include <limits>
+
+#include "compiler/compile.h"
+
+namespace firstlight::cli {
+namespace {
+
+Result<catalog::Backend> parse_backend(const std::string& name) {
+  if (name == "reference") return catalog::Backend::kReference;
+  if (name == "cpu") return catalog::Backend::kCpu;
+  for (const char* planned : {"simt", "opencl", "cuda", "musa"}) {
+    if (name == planned) return unsupported("--backend " + name + ": not in this build; reference and cpu are");
+  }
+  return invalid_argument("--backend " + name + ": reference, cpu, simt, opencl, cuda or musa wanted");
+}
+
+Result<std::optional<catalog::ComputeMode>> parse_compute(const std::string& name) {
+  using catalog::ComputeMode;
+  if (name == "auto") return std::optional<ComputeMode>();
+  if (name == "f32") return std::optional(ComputeMode::kF32);
+  if (name == "bf16") return std::optional(ComputeMode::kBf16);
+  if (name == "w8a8" || name == "w4a8") return std::optional(ComputeMode::kInt8);
+  if (name == "w4a16" || name == "fp8")
+    return unsupported("--compute " + name + ": the cpu backend has no such kernels");
+  return invalid_argument("--compute " + name + ": auto, f32, bf16, w8a8, w4a8, w4a16 or fp8 wanted");
+}
+
+Result<std::optional<tensor::DType>> parse_kv_dtype(const std::string& name) {
+  if (name.empty()) return std::optional<tensor::DType>();
+  if (name == "f32") return std::optional(tensor::DType::kF32);
+  if (name == "f16") return std::optional(tensor::DType::kF16);
+  if (name == "bf16") return std::optional(tensor::DType::kBF16);
+  return invalid_argument("--kv-dtype " + name + ": f32, f16 or bf16 wanted");
+}
+
+}  // namespace
+
+Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
+  adapt::BringUpOptions options;
+  options.backend = FL_TRY(parse_backend(flags.backend));
+  options.compute = FL_TRY(parse_compute(flags.compute));
+  options.state_dtype = FL_TRY(parse_kv_dtype(flags.kv_dtype));
+  const bool reference = options.backend == catalog::Backend::kReference;
+  if (reference && options.compute && *options.compute != catalog::ComputeMode::kF32) {
+    return invalid_argument("--compute " + flags.compute + ": the reference backend computes in f32 alone");
+  }
+  for (const auto& [name, ranks] : {std::pair("--tp", flags.tp), {"--pp", flags.pp}, {"--ep", flags.ep}}) {
+    if (ranks < 1) return invalid_argument(std::string(name) + " " + std::to_string(ranks) + ": 1 or more wanted");
+    if (ranks > 1)
+      return unsupported(std::string(name) + " " + std::to_string(ranks) + ": this build runs on one rank");
+  }
+  if (flags.threads < 0 || flags.threads > 1024) {
+    return invalid_argument("--threads " + std::to_string(flags.threads) + ": 0 (all cores) to 1024 wanted");
+  }
+  options.num_threads = flags.threads;
+  options.plain_kernels = flags.no_tuned;
+  options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());
+  options.intake.allow_unbound = flags.allow_unbound;
+  options.intake.spec_file = flags.spec;
+  options.intake.architectures_dir = flags.architectures;
+  return options;
+}
+
+Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text) {
+  std::vector<int64_t> numbers;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    std::string word = text.substr(start, end - start);
+    word.erase(0, word.find_first_not_of(" \t\n"));
+    word.erase(word.find_last_not_of(" \t\n") + 1);
+    int64_t number = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || stop != word.data() + word.size()) {
+      return invalid_argument(flag + ": '" + word + "' is no number; comma-separated numbers wanted");
+    }
+    numbers.push_back(number);
+    start = end + 1;
+  }
+  return numbers;
+}
+
+Result<std::vector<int32_t>> parse_token_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  for (const int64_t id : FL_TRY(parse_integers("--tokens", text))) {
+    if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
+      return invalid_argument("--tokens: " + std::to_string(id) + " is no token id");
+    }
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+}  // namespace firstlight::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flags that many verbs share, and what they mean to the modules below.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "adapt/bring_up.h"
+#include "base/status.h"
+
+namespace firstlight::cli {
+
+struct CommonFlags {
+  std::string model;
+  bool json = false;
+  std::string backend = "cpu";
+  int threads = 0;
+  std::string compute = "auto";
+  std::string kv_dtype;
+  int tp = 1, pp = 1, ep = 1;
+  std::vector<std::string> no_pass;
+  bool no_tuned = false;
+  bool no_generated = false;
+  std::vector<std::string> allow_unbound;
+  std::string spec;
+  std::string architectures;
+  std::string trace;  // file for the step timers of the run, in the Chrome trace format
+};
+
+// Errors: kInvalidArgument for a value nobody knows, kUnsupported for one that this build can not do yet.
+Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags);
+
+// "1,2,3" as numbers. Errors: kInvalidArgument naming the flag and the word.
+Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text);
+Result<std::vector<int32_t>> parse_token_ids(const std::string& text);
+
+}  // namespace firstlight::cli

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/generation.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "base/json.h"
+#include "text/chat_template.h"
+#include "text/detokenizer.h"
+#include "text/stop_strings.h"
+
+namespace firstlight::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Turns token events into text and times.
+class Listener {
+ public:
+  Listener(const adapt::TextAssets& assets, const std::vector<std::string>& stops,
+           const std::function<void(std::string_view)>& show, GenerationResult& result)
+      : stops_(stops), show_(show), result_(result) {
+    if (assets.tokenizer) detokenizer_.emplace(*assets.tokenizer);
+  }
+
+  // False when a stop string has ended the text.
+  bool hear(const request::TokenEvent& event) {
+    last_ = Clock::now();
+    if (result_.events.empty()) first_ = last_;
+    result_.events.push_back(event);
+    if (event.token) {
+      result_.tokens.push_back(*event.token);
+      if (detokenizer_) emit(stops_.push(detokenizer_->push(*event.token)));
+    }
+    if (event.finish != request::FinishReason::kNone && detokenizer_) {
+      emit(stops_.push(detokenizer_->flush()));
+      emit(stops_.flush());
+    }
+    if (event.finish != request::FinishReason::kNone) result_.finish_reason = request::finish_reason_name(event.finish);
+    if (stops_.stopped()) result_.finish_reason = "stop";
+    return !stops_.stopped();
+  }
+
+  Clock::time_point first() const { return first_; }
+  Clock::time_point last() const { return last_; }
+
+ private:
+  void emit(const std::string& piece) {
+    result_.text += piece;
+    if (show_ && !piece.empty()) show_(piece);
+  }
+
+  std::optional<text::Detokenizer> detokenizer_;
+  text::StopStrings stops_;
+  const std::function<void(std::string_view)>& show_;
+  GenerationResult& result_;
+  Clock::time_point first_{}, last_{};
+};
+
+}  // namespace
+
+Result<GenerationResult> generate(Session& session, request::Request request,
+                                  const std::vector<std::string>& stop_strings,
+                                  const std::function<void(std::string_view)>& show) {
+  auto engine = FL_TRY(
+      engine::Engine::create(*session.loaded->executor,
+                             {.max_context = session.loaded->context(),
+                              .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text)}));
+  GenerationResult result;
+  result.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  Listener listener(session.text, stop_strings, show, result);
+  Status error;
+  engine::Ticket ticket = 0;
+  const auto start = Clock::now();
+  ticket = FL_TRY(engine->submit(std::move(request), [&](const request::TokenEvent& event) {
+    if (event.finish == request::FinishReason::kError) error = event.error;
+    if (!listener.hear(event) && event.finish == request::FinishReason::kNone) engine->cancel(ticket);
+  }));
+  engine->run_until_idle();
+  FL_TRY(std::move(error));
+  result.ttft_s = seconds_between(start, listener.first());
+  result.prompt_tps = static_cast<double>(result.prompt_tokens) / result.ttft_s;
+  const double decode_s = seconds_between(listener.first(), listener.last());
+  if (result.tokens.size() > 1 && decode_s > 0) {
+    result.decode_tps = static_cast<double>(result.tokens.size() - 1) / decode_s;
+  }
+  return result;
+}
+
+Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, const PromptText& prompt) {
+  const text::Tokenizer tokenizer = FL_TRY(assets.require_tokenizer());
+  if (prompt.raw || !assets.chat_template) {
+    if (!prompt.raw)
+      std::fprintf(stderr, "note: no chat template (%s); the prompt goes in as it is\n",
+                   assets.chat_template_error.c_str());
+    return tokenizer.encode(prompt.system + prompt.user);
+  }
+  text::ChatContext context;
+  if (!prompt.system.empty()) context.messages.push_back({{"role", "system"}, {"content", prompt.system}});
+  context.messages.push_back({{"role", "user"}, {"content", prompt.user}});
+  context.special_tokens = assets.special_tokens;
+  const auto rendered = FL_TRY(assets.chat_template->render(context));
+  return tokenizer.encode_segments(rendered.segments);
+}
+
+}  // namespace firstlight::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One prompt through the engine: what `run` and the last gate of `adapt` do.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/session.h"
+#include "request/request.h"
+#include "text/segment.h"
+
+namespace firstlight::cli {
+
+struct GenerationResult {
+  std::string text;             // up to a stop string
+  std::vector<int32_t> tokens;  // all that were generated
+  int64_t prompt_tokens = 0;
+  std::string finish_reason;
+  std::vector<request::TokenEvent> events;
+  double ttft_s = 0;
+  double prompt_tps = 0;
+  double decode_tps = 0;  // 0 with fewer than two tokens
+};
+
+// `show` gets the text piece by piece; may be null. Without a tokenizer the text stays empty.
+Result<GenerationResult> generate(Session& session, request::Request request,
+                                  const std::vector<std::string>& stop_strings,
+                                  const std::function<void(std::string_view)>& show);
+
+// The prompt of a chat with these messages, by the model's template; without a template, or `raw`, the user's text as
+// it is, with what the tokenizer adds. Errors: no tokenizer, or the template's.
+struct PromptText {
+  std::string system, user;
+  bool raw = false;
+};
+Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, const PromptText& prompt);
+
+}  // namespace firstlight::cli

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: flags to verbs, Status to exit status.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+#include "cli/verbs.h"
+
+namespace {
+
+using namespace firstlight;       // NOLINT: the composition root speaks to everything
+using namespace firstlight::cli;  // NOLINT
+
+int exit_status(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return 0;
+    case StatusCode::kOutOfMemory:
+    case StatusCode::kCancelled:
+      return 1;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kInvalidData:
+    case StatusCode::kNotFound:
+    case StatusCode::kUnsupported:
+      return 2;
+    case StatusCode::kUnavailable:
+    case StatusCode::kInternal:
+      return 3;
+  }
+  return 3;
+}
+
+struct CommandLine {
+  CommonFlags common;
+  AdaptFlags adapt;
+  GraphFlags graph;
+  RunFlags run;
+  LogitsFlags logits;
+  TokenizeFlags tokenize;
+  RenderFlags render;
+  PerplexityFlags perplexity;
+  ConvertFlags convert;
+  DevicesFlags devices;
+  BenchFlags bench;
+  ServeFlags serve;
+  std::function<Result<int>()> chosen;
+};
+
+CLI::App* add_verb(CLI::App& app, CommandLine& line, const char* name, const char* what,
+                   std::function<Result<int>()> verb) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->callback([&line, verb = std::move(verb)] { line.chosen = verb; });
+  sub->add_flag("--json", line.common.json, "one JSON document on stdout, nothing else there");
+  return sub;
+}
+
+void add_model(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("MODEL", common.model, "a Hugging Face style directory or a GGUF file")->required();
+}
+
+void add_spec_flags(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--spec", common.spec, "run this spec instead of the one that matches");
+  sub->add_option("--architectures", common.architectures,
+                  "read specs from this directory instead of the built-in ones");
+  sub->add_option("--allow-unbound", common.allow_unbound, "admit one config key or tensor nobody uses (repeatable)");
+}
+
+void add_compute_flags(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--backend", common.backend, "reference, cpu, simt, opencl, cuda or musa")->capture_default_str();
+  sub->add_option("--threads", common.threads, "0: all cores this process may use")->capture_default_str();
+  sub->add_option("--compute", common.compute, "auto (by each weight's type), f32, bf16, w8a8, w4a8, w4a16 or fp8")
+      ->capture_default_str();
+  sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
+  sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
+  sub->add_flag("--no-tuned", common.no_tuned, "plain kernels only");
+  sub->add_flag("--no-generated", common.no_generated, "no generated kernels (this build generates none)");
+  sub->add_option("--tp", common.tp, "ranks of tensor parallelism")->capture_default_str();
+  sub->add_option("--pp", common.pp, "ranks of pipeline parallelism")->capture_default_str();
+  sub->add_option("--ep", common.ep, "ranks of expert parallelism")->capture_default_str();
+  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
+  add_spec_flags(sub, common);
+}
+
+void add_sampling_flags(CLI::App* sub, SamplingFlags& flags) {
+  sub->add_option("--temperature", flags.temperature, "0: greedy")->capture_default_str();
+  sub->add_option("--top-k", flags.top_k, "0: all")->capture_default_str();
+  sub->add_option("--top-p", flags.top_p)->capture_default_str();
+  sub->add_option("--min-p", flags.min_p)->capture_default_str();
+  sub->add_option("--repetition-penalty", flags.repetition_penalty)->capture_default_str();
+  sub->add_option("--presence-penalty", flags.presence_penalty)->capture_default_str();
+  sub->add_option("--frequency-penalty", flags.frequency_penalty)->capture_default_str();
+  sub->add_option("--logit-bias", flags.logit_bias, "ID=VALUE (repeatable)");
+  sub->add_option("--seed", flags.seed, "absent: a fresh one");
+  sub->add_option("--logprobs", flags.logprobs, "log-probabilities of the chosen and the N likeliest tokens (--json)");
+}
+
+void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
+  sub->add_option("--host", host)->capture_default_str();
+  sub->add_option("--port", port, "0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
+  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'");
+}
+
+void add_running_verbs(CLI::App& app, CommandLine& line) {
+  CommonFlags& common = line.common;
+  CLI::App* adapt = add_verb(app, line, "adapt", "the main job: all gates, a report, then an answer",
+                             [&] { return verb_adapt(common, line.adapt); });
+  add_model(adapt, common);
+  add_compute_flags(adapt, common);
+  adapt->add_option("--baseline", line.adapt.baseline, "compare with this golden pack");
+  adapt->add_option("--targets", line.adapt.targets, "performance wanted (TOML)");
+  adapt->add_option("--report", line.adapt.report, "directory for the report and the gates' evidence");
+  adapt->add_option("-p,--prompt", line.adapt.prompt, "what to ask in the end");
+  adapt->add_flag("--serve", line.adapt.serve, "serve when all gates are open");
+  add_server_flags(adapt, line.adapt.host, line.adapt.port, line.adapt.api_key);
+
+  CLI::App* run = add_verb(app, line, "run", "one prompt, text to stdout", [&] { return verb_run(common, line.run); });
+  add_model(run, common);
+  add_compute_flags(run, common);
+  auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
+  run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
+  run->add_option("-s,--system", line.run.system, "the system message");
+  run->add_flag("--raw", line.run.raw, "no chat template");
+  run->add_option("--image", line.run.image, "an image for the model to look at");
+  run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
+  run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
+  run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
+  run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
+  add_sampling_flags(run, line.run.sampling);
+
+  CLI::App* logits =
+      add_verb(app, line, "logits", "logits for token ids (float32)", [&] { return verb_logits(common, line.logits); });
+  add_model(logits, common);
+  add_compute_flags(logits, common);
+  logits->add_option("--tokens", line.logits.tokens)->required();
+  logits->add_flag("--last", line.logits.last, "the last position only");
+  auto* chunk = logits->add_option("--chunk", line.logits.chunk, "tokens per run");
+  logits->add_flag("--stepwise", line.logits.stepwise, "one token per run")->excludes(chunk);
+  logits->add_option("-o", line.logits.output, "write [positions, vocabulary] to this .npy file");
+
+  CLI::App* perplexity = add_verb(app, line, "perplexity", "perplexity of a text file",
+                                  [&] { return verb_perplexity(common, line.perplexity); });
+  add_model(perplexity, common);
+  perplexity->add_option("FILE", line.perplexity.file)->required();
+  add_compute_flags(perplexity, common);
+  perplexity->add_option("--window", line.perplexity.window)->capture_default_str();
+  perplexity->add_option("--stride", line.perplexity.stride)->capture_default_str();
+
+  CLI::App* bench = add_verb(app, line, "bench", "time to first token and throughput over lengths and batches",
+                             [&] { return verb_bench(common, line.bench); });
+  add_model(bench, common);
+  add_compute_flags(bench, common);
+  bench->add_option("--prompt", line.bench.prompt, "prompt lengths, comma-separated")->capture_default_str();
+  bench->add_option("--depth", line.bench.depth, "tokens already in the context")->capture_default_str();
+  bench->add_option("--batch", line.bench.batch, "sequences at once")->capture_default_str();
+  bench->add_option("--decode", line.bench.decode, "tokens to generate")->capture_default_str();
+
+  CLI::App* serve =
+      add_verb(app, line, "serve", "OpenAI-compatible server", [&] { return verb_serve(common, line.serve); });
+  add_model(serve, common);
+  add_compute_flags(serve, common);
+  add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
+  serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");
+  serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
+      ->capture_default_str();
+}
+
+void add_looking_verbs(CLI::App& app, CommandLine& line) {
+  CommonFlags& common = line.common;
+  CLI::App* inspect =
+      add_verb(app, line, "inspect", "architecture, files, tensors, tokenizer, template, contract coverage",
+               [&] { return verb_inspect(common); });
+  add_model(inspect, common);
+  add_spec_flags(inspect, common);
+
+  CLI::App* graph =
+      add_verb(app, line, "graph", "IR or plan at a named stage", [&] { return verb_graph(common, line.graph); });
+  add_model(graph, common);
+  add_compute_flags(graph, common);
+  graph->add_option("--stage", line.graph.stage, "spec, fused, plan, or the name of a pass (after it)")
+      ->capture_default_str();
+  graph->add_option("--format", line.graph.format, "text, dot or json")->capture_default_str();
+
+  CLI::App* tokenize = add_verb(app, line, "tokenize", "ids of a text, or text of ids",
+                                [&] { return verb_tokenize(common, line.tokenize); });
+  add_model(tokenize, common);
+  auto* text = tokenize->add_option("-t,--text", line.tokenize.text, "the text (default: stdin)");
+  tokenize->add_option("--decode", line.tokenize.decode, "these ids as text")->excludes(text);
+  tokenize->add_flag("--lines", line.tokenize.lines, "one JSON string per line in, one JSON array per line out");
+  tokenize->add_flag("--no-special", line.tokenize.no_special, "add no BOS, EOS and the like");
+
+  CLI::App* render =
+      add_verb(app, line, "render", "a chat template applied", [&] { return verb_render(common, line.render); });
+  render->add_option("MODEL", common.model, "whose template (may be left out with --template)");
+  render->add_option("--messages", line.render.messages, "JSON file: a list of messages");
+  render->add_option("--tools", line.render.tools, "JSON file: a list of tools");
+  render->add_flag("--no-generation-prompt", line.render.no_generation_prompt);
+  render->add_option("--template", line.render.template_file, "a template file");
+  render->add_option("--context", line.render.context, "JSON file: the variables the template sees");
+
+  CLI::App* convert =
+      add_verb(app, line, "convert", "GGUF to Hugging Face layout", [&] { return verb_convert(common, line.convert); });
+  add_model(convert, common);
+  add_spec_flags(convert, common);
+  convert->add_option("--to", line.convert.to, "bf16, f16 or f32")->capture_default_str();
+  convert->add_option("-o", line.convert.output, "directory to write")->required();
+  convert->add_option("--shard-mib", line.convert.shard_mib, "start a new file at this size (0: one file)");
+
+  CLI::App* devices = add_verb(app, line, "devices", "what is there, measured on request",
+                               [&] { return verb_devices(common, line.devices); });
+  devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");
+}
+
+int fail(const Status& status, bool json) {
+  std::fprintf(stderr, "firstlight: %s\n", status.to_string().c_str());
+  if (json) {
+    const Json document = {{"error", {{"code", status_code_name(status.code())}, {"message", status.message()}}}};
+    std::printf("%s\n", dump_json(document).c_str());
+  }
+  return exit_status(status.code());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  CommandLine line;
+  CLI::App app("Firstlight: a newly released open-weight model, usable on the day of its release.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", FL_VERSION);
+  add_running_verbs(app, line);
+  add_looking_verbs(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+  const auto outcome = line.chosen();
+  return outcome.ok() ? *outcome : fail(outcome.status(), line.common.json);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/session.h"
+
+#include <algorithm>
+
+#include "cli/output.h"
+
+namespace firstlight::cli {
+
+Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets) {
+  adapt::BringUpOptions options = FL_TRY(bring_up_options(flags));
+  if (!buckets.empty()) options.buckets = std::move(buckets);
+  Session session;
+  if (!flags.trace.empty()) session.trace = std::make_unique<Trace>(TraceOptions{.keep_events = true});
+  options.trace = session.trace.get();
+  options.load_progress = LoadProgress();
+  session.loaded = FL_TRY(adapt::bring_up(flags.model, options));
+  session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get());
+  for (const std::string& warning : session.loaded->checkpoint->warnings()) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  for (const std::string& warning : session.loaded->model.warnings)
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  return session;
+}
+
+Status Session::finish(const CommonFlags& flags) const {
+  if (trace == nullptr) return ok_status();
+  return trace->write_chrome_trace(flags.trace);
+}
+
+std::vector<compiler::BucketSize> scoring_buckets(int64_t chunk) {
+  constexpr int64_t kMostRows = 128;  // a row of logits per token: with 262,144 entries each, 128 MiB
+  const int64_t rows = chunk > 0 ? std::min(chunk, kMostRows) : kMostRows;
+  return {{.max_tokens = rows, .max_outputs = rows}};
+}
+
+}  // namespace firstlight::cli

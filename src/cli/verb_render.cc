@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// render: a chat template applied, the model's or a file.
+#include "adapt/text_assets.h"
+#include "base/file_map.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "text/chat_template.h"
+
+namespace firstlight::cli {
+namespace {
+
+Result<Json> read_json(const std::string& path) { return parse_json(FL_TRY(read_text_file(path))).with_context(path); }
+
+Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags& flags) {
+  if (!flags.template_file.empty() && !flags.context.empty()) {
+    const std::string source = FL_TRY(read_text_file(flags.template_file));
+    return text::render_template(source, FL_TRY(read_text_file(flags.context)));
+  }
+  if (flags.messages.empty()) return invalid_argument("--messages, or --template with --context, wanted");
+  text::ChatContext context;
+  context.messages = FL_TRY(read_json(flags.messages));
+  if (!flags.tools.empty()) context.tools = FL_TRY(read_json(flags.tools));
+  context.add_generation_prompt = !flags.no_generation_prompt;
+  if (!flags.template_file.empty()) {
+    const std::string source = FL_TRY(read_text_file(flags.template_file));
+    return FL_TRY(text::ChatTemplate::compile(source, flags.template_file)).render(context);
+  }
+  if (common.model.empty()) return invalid_argument("MODEL, or --template, wanted");
+  const bool gguf = common.model.ends_with(".gguf");
+  std::optional<formats::Checkpoint> checkpoint;
+  if (gguf) checkpoint = FL_TRY(formats::Checkpoint::open(common.model));
+  const adapt::TextAssets assets = adapt::load_text_assets(common.model, gguf ? &*checkpoint : nullptr);
+  const auto& chosen =
+      !context.tools.is_null() && assets.tool_chat_template ? assets.tool_chat_template : assets.chat_template;
+  if (!chosen) return invalid_data(common.model + ": no usable chat template: " + assets.chat_template_error);
+  context.special_tokens = assets.special_tokens;
+  return chosen->render(context);
+}
+
+}  // namespace
+
+Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags) {
+  const text::RenderedPrompt prompt = FL_TRY(render(common, flags));
+  if (common.json) {
+    print_json({{"text", prompt.text()}, {"thinking_open", prompt.thinking_open}});
+  } else {
+    std::printf("%s", prompt.text().c_str());
+  }
+  return 0;
+}
+
+}  // namespace firstlight::cli

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: one prompt, text to stdout.
+#include <cstdlib>
+
+#include "cli/generation.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+
+namespace firstlight::cli {
+namespace {
+
+Result<request::SamplingParams> sampling_params(const SamplingFlags& flags) {
+  request::SamplingParams params{.repetition_penalty = flags.repetition_penalty,
+                                 .presence_penalty = flags.presence_penalty,
+                                 .frequency_penalty = flags.frequency_penalty,
+                                 .temperature = flags.temperature,
+                                 .top_k = flags.top_k,
+                                 .top_p = flags.top_p,
+                                 .min_p = flags.min_p,
+                                 .seed = flags.seed,
+                                 .num_logprobs = flags.logprobs};
+  for (const std::string& word : flags.logit_bias) {
+    const size_t equals = word.find('=');
+    char* end = nullptr;
+    const double bias = equals == std::string::npos ? 0 : std::strtod(word.c_str() + equals + 1, &end);
+    if (end == nullptr || *end != '\0' || end == word.c_str() + equals + 1) {
+      return invalid_argument("--logit-bias " + word + ": ID=VALUE wanted");
+    }
+    const auto ids = FL_TRY(parse_token_ids(word.substr(0, equals)));
+    params.logit_bias[ids[0]] = bias;
+  }
+  return params;
+}
+
+Json logprob_json(const request::TokenEvent& event) {
+  Json top = Json::array();
+  for (const auto& one : event.top_logprobs) top.push_back({{"token", one.token}, {"logprob", one.logprob}});
+  return {{"token", *event.token}, {"logprob", event.logprob->logprob}, {"top", std::move(top)}};
+}
+
+Json result_json(const GenerationResult& result, const Session& session, bool with_logprobs) {
+  Json document = {{"text", result.text},
+                   {"tokens", result.tokens},
+                   {"prompt_tokens", result.prompt_tokens},
+                   {"finish_reason", result.finish_reason},
+                   {"timing",
+                    {{"load_s", session.loaded->total_seconds()},
+                     {"ttft_s", result.ttft_s},
+                     {"prompt_tps", result.prompt_tps},
+                     {"decode_tps", result.decode_tps}}}};
+  if (with_logprobs) {
+    document["logprobs"] = Json::array();
+    for (const auto& event : result.events) {
+      if (event.logprob) document["logprobs"].push_back(logprob_json(event));
+    }
+  }
+  return document;
+}
+
+}  // namespace
+
+Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
+  if (!flags.image.empty()) return unsupported("--image: this build reads text alone");
+  if (flags.prompt.empty() && flags.tokens.empty()) return invalid_argument("-p TEXT or --tokens IDS wanted");
+  request::Request request{.id = "run", .max_tokens = flags.max_tokens, .ignore_model_stops = flags.ignore_eos};
+  request.sampling = FL_TRY(sampling_params(flags.sampling));
+  if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids(flags.stop_ids));
+  if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids(flags.tokens));
+  Session session = FL_TRY(open_session(common));
+  if (flags.tokens.empty()) {
+    request.prompt =
+        FL_TRY(encode_prompt(session.text, {.system = flags.system, .user = flags.prompt, .raw = flags.raw}));
+  }
+  const bool show = !common.json;
+  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, [&](std::string_view piece) {
+    if (!show) return;
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  }));
+  if (common.json) {
+    print_json(result_json(result, session, flags.sampling.logprobs >= 0));
+  } else {
+    std::printf("\n");
+    std::fprintf(stderr, "%lld prompt tokens at %.1f/s, %zu generated at %.1f/s, loaded in %.2f s (%s)\n",
+                 static_cast<long long>(result.prompt_tokens), result.prompt_tps, result.tokens.size(),
+                 result.decode_tps, session.loaded->total_seconds(), result.finish_reason.c_str());
+  }
+  FL_TRY(session.finish(common));
+  return 0;
+}
+
+}  // namespace firstlight::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs, one file each (verb_<name>.cc). A verb returns its exit status: 0, or 1 where the work was done and the
+// answer is no. A Status becomes a message on stderr and exit status 1 (it does not fit), 2 (bad usage or input) or 3.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/flags.h"
+
+namespace firstlight::cli {
+
+struct SamplingFlags {
+  double temperature = 0;
+  int64_t top_k = 0;
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::vector<std::string> logit_bias;  // "ID=VALUE"
+  std::optional<uint64_t> seed;
+  int logprobs = -1;
+};
+
+struct AdaptFlags {
+  std::string baseline;
+  std::string targets;
+  std::string report;
+  std::string prompt;
+  bool serve = false;
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::string api_key;
+};
+struct GraphFlags {
+  std::string stage = "spec";
+  std::string format = "text";
+};
+struct RunFlags {
+  std::string prompt;
+  std::string system;
+  std::string tokens;
+  std::string image;
+  bool raw = false;
+  int64_t max_tokens = 128;
+  std::vector<std::string> stop;
+  std::string stop_ids;
+  bool ignore_eos = false;
+  SamplingFlags sampling;
+};
+struct LogitsFlags {
+  std::string tokens;
+  bool last = false;
+  bool stepwise = false;
+  int64_t chunk = 0;
+  std::string output;
+};
+struct TokenizeFlags {
+  std::optional<std::string> text;
+  std::optional<std::string> decode;
+  bool lines = false;
+  bool no_special = false;
+};
+struct RenderFlags {
+  std::string messages;
+  std::string tools;
+  std::string template_file;
+  std::string context;
+  bool no_generation_prompt = false;
+};
+struct PerplexityFlags {
+  std::string file;
+  int64_t window = 512;
+  int64_t stride = 512;
+};
+struct ConvertFlags {
+  std::string to = "bf16";
+  std::string output;
+  int64_t shard_mib = 0;
+};
+struct DevicesFlags {
+  bool measure = false;
+};
+struct BenchFlags {
+  std::string prompt = "512";
+  std::string depth = "0";
+  std::string batch = "1";
+  int64_t decode = 128;
+};
+struct ServeFlags {
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::string api_key;
+  int64_t context = 0;
+  int64_t max_sequences = 8;
+};
+
+Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);
+Result<int> verb_inspect(const CommonFlags& common);
+Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags);
+Result<int> verb_run(const CommonFlags& common, const RunFlags& flags);
+Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags);
+Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags);
+Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags);
+Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& flags);
+Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags);
+Result<int> verb_devices(const CommonFlags& common, const DevicesFlags& flags);
+Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags);
+Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags);
+
+}  // namespace firstlight::cli
