@@ -310,8 +310,24 @@ void decode_chunk(const std::byte* tile, int64_t start, int64_t count, float* ou
   }
 }
 
-// sums[t][g] += over `count` columns (or pairs) of weight vectors `w[g]`, 64 bytes apart, times the panel's tokens.
-template <int kGroups, int kTokens, bool kBf16, bool kStream>
+// How the weight vectors of a product lie and what they are multiplied as.
+enum class Weights : uint8_t {
+  kF32,    // a column of floats
+  kPairs,  // a pair of columns of bfloat16, against pairs of bfloat16
+  kF16,    // a column of halves, against floats
+  kWide,   // a pair of columns of bfloat16, against two floats
+};
+constexpr int weight_stride(Weights kind) { return kind == Weights::kF16 ? 32 : 64; }
+constexpr int panel_words(Weights kind) { return kind == Weights::kWide ? 2 : 1; }
+
+template <Weights kKind>
+FL_INLINE Float multiply_word(Float sum, Int weight, Int word) {
+  if constexpr (kKind == Weights::kPairs) return dot_bf16(sum, weight, word);
+  return fma_f(from_bits(weight), from_bits(word), sum);
+}
+
+// sums[t][g] += over `count` columns (or pairs) of the weight vectors at `w[g]` times the panel's tokens.
+template <int kGroups, int kTokens, Weights kKind, bool kStream>
 FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
                               int64_t stride) {
   Float sum[kTokens][kGroups];
@@ -325,25 +341,29 @@ FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int
   for (int g = 0; g < kGroups; ++g) from[g] = w[g];
   for (int64_t k = 0; k < count; ++k) {
     Int weight[kGroups];
+    Int second[kGroups];
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
-      weight[g] = load_i(from[g]);
+      weight[g] = kKind == Weights::kF16 ? bits_f(load_f16(from[g])) : load_i(from[g]);
+      if constexpr (kKind == Weights::kWide) {
+        second[g] = and_i(weight[g], set_i(static_cast<int32_t>(0xffff0000u)));
+        weight[g] = shift_left(weight[g], 16);
+      }
       if constexpr (kStream) _mm_prefetch(reinterpret_cast<const char*>(from[g] + 2048), _MM_HINT_T0);
-      from[g] += 64;
+      from[g] += weight_stride(kKind);
     }
 #pragma GCC unroll 12
     for (int t = 0; t < kTokens; ++t) {
       const Int value = set_i(word_at(x + 4 * t));
 #pragma GCC unroll 4
-      for (int g = 0; g < kGroups; ++g) {
-        if constexpr (kBf16) {
-          sum[t][g] = dot_bf16(sum[t][g], weight[g], value);
-        } else {
-          sum[t][g] = fma_f(from_bits(weight[g]), from_bits(value), sum[t][g]);
-        }
+      for (int g = 0; g < kGroups; ++g) sum[t][g] = multiply_word<kKind>(sum[t][g], weight[g], value);
+      if constexpr (kKind == Weights::kWide) {
+        const Int next = set_i(word_at(x + 4 * (kTokens + t)));
+#pragma GCC unroll 4
+        for (int g = 0; g < kGroups; ++g) sum[t][g] = multiply_word<kKind>(sum[t][g], second[g], next);
       }
     }
-    x += 4 * kTokens;
+    x += 4 * kTokens * panel_words(kKind);
   }
 #pragma GCC unroll 12
   for (int t = 0; t < kTokens; ++t) {
@@ -363,28 +383,30 @@ int panel_width(int64_t tokens) {
 }
 
 // One panel against up to 2 (a single token: 4) weight vectors.
-template <int kGroups, bool kBf16>
+template <int kGroups, Weights kKind>
 void multiply_width(int width, const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
                     int64_t stride) {
-  if (width == 1) return multiply_panel<kGroups, 1, kBf16, true>(w, x, count, sums, stride);
-  if (width == 2) return multiply_panel<kGroups, 2, kBf16, true>(w, x, count, sums, stride);
-  if (width == 4) return multiply_panel<kGroups, 4, kBf16, false>(w, x, count, sums, stride);
-  if constexpr (kPanelTokens == 12) {
-    if (width == 8) return multiply_panel<kGroups, 8, kBf16, false>(w, x, count, sums, stride);
+  if (width == 1) return multiply_panel<kGroups, 1, kKind, true>(w, x, count, sums, stride);
+  if (width == 2) return multiply_panel<kGroups, 2, kKind, true>(w, x, count, sums, stride);
+  if (width == 4) return multiply_panel<kGroups, 4, kKind, true>(w, x, count, sums, stride);
+  if constexpr (kKind == Weights::kF32 || kKind == Weights::kPairs) {
+    if constexpr (kPanelTokens == 12) {
+      if (width == 8) return multiply_panel<kGroups, 8, kKind, false>(w, x, count, sums, stride);
+    }
+    multiply_panel<kGroups, kPanelTokens, kKind, false>(w, x, count, sums, stride);
   }
-  multiply_panel<kGroups, kPanelTokens, kBf16, false>(w, x, count, sums, stride);
 }
 
-// One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk. `count`: columns or
-// pairs; `first` of them lie before the chunk in every panel.
-template <bool kBf16>
+// One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk. `count`: weight
+// vectors; `first` panel words lie before the chunk, per token.
+template <Weights kKind>
 void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& panels, int64_t first, int64_t count,
                     float* sums) {
   const int64_t stride = num_tiles * kTileRows;
-  const int64_t panel_bytes = kPanelTokens * panels.columns * (kBf16 ? 2 : 4);
+  const int64_t panel_bytes = kPanelTokens * panels.columns * (kKind == Weights::kPairs ? 2 : 4);
   const std::byte* w[kMaxTiles * kParts];
   const int groups = num_tiles * kParts;
-  for (int g = 0; g < groups; ++g) w[g] = chunk[g / kParts] + g % kParts * kTypeBytes;
+  for (int g = 0; g < groups; ++g) w[g] = chunk[g / kParts] + g % kParts * (weight_stride(kKind) / kParts);
   for (int64_t t = 0; t < panels.num_tokens; t += kPanelTokens) {
     const int64_t left = panels.num_tokens - t;
     const int width = panel_width(left < kPanelTokens ? left : kPanelTokens);
@@ -392,11 +414,11 @@ void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& 
     float* at = sums + t * stride;
     int g = 0;
     if (width == 1 && groups == 4) {
-      multiply_panel<4, 1, kBf16, true>(w, x, count, at, stride);
+      multiply_panel<4, 1, kKind, true>(w, x, count, at, stride);
       continue;
     }
-    for (; g + 2 <= groups; g += 2) multiply_width<2, kBf16>(width, w + g, x, count, at + g * kLanes, stride);
-    if (g < groups) multiply_width<1, kBf16>(width, w + g, x, count, at + g * kLanes, stride);
+    for (; g + 2 <= groups; g += 2) multiply_width<2, kKind>(width, w + g, x, count, at + g * kLanes, stride);
+    if (g < groups) multiply_width<1, kKind>(width, w + g, x, count, at + g * kLanes, stride);
   }
 }
 
@@ -409,6 +431,13 @@ FL_INLINE void clear_sums(const TileSet& set, int64_t tokens, float* sums) {
 template <DType kType>
 void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scratch) {
   clear_sums(set, panels.num_tokens, sums);
+  if constexpr (kType == DType::kF16 || kType == DType::kBF16) {
+    if (panels.num_tokens <= 4) {  // too few to pay for decoding ahead of multiplying
+      constexpr Weights kKind = kType == DType::kF16 ? Weights::kF16 : Weights::kWide;
+      return multiply_chunk<kKind>(set.tiles, set.count, panels, 0,
+                                   (set.columns + panel_words(kKind) - 1) / panel_words(kKind), sums);
+    }
+  }
   for (int64_t start = 0; start < set.columns; start += kChunkColumns) {
     const int64_t left = set.columns - start;
     const int64_t count = left < kChunkColumns ? left : kChunkColumns;
@@ -422,7 +451,7 @@ void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scr
         chunk[n] = reinterpret_cast<const std::byte*>(decoded);
       }
     }
-    multiply_chunk<false>(chunk, set.count, panels, start, count, sums);
+    multiply_chunk<Weights::kF32>(chunk, set.count, panels, start, count, sums);
   }
 }
 
@@ -462,7 +491,7 @@ void bf16_tiles(const TileSet& set, const Panels& panels, float* sums, float* sc
         chunk[n] = reinterpret_cast<const std::byte*>(decoded);
       }
     }
-    multiply_chunk<true>(chunk, set.count, panels, start / 2, (count + 1) / 2, sums);
+    multiply_chunk<Weights::kPairs>(chunk, set.count, panels, start / 2, (count + 1) / 2, sums);
   }
 }
 
