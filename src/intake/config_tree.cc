@@ -215,6 +215,7 @@ std::vector<ConfigNode> changed_values(const ConfigNode& value) {
       break;
     }
   }
+  std::erase(out, value);
   return out;
 }
 

@@ -106,8 +106,9 @@ Sandbox::~Sandbox() {
 Status Sandbox::run(const std::string& path, std::string_view text) {
   // Mode "t": precompiled chunks are refused, since bytecode can break the virtual machine.
   if (luaL_loadbufferx(state_, text.data(), text.size(), ("@" + path).c_str(), "t") != LUA_OK) {
-    const char* message = lua_tostring(state_, -1);
-    Status status = invalid_data(message == nullptr ? path + ": does not compile" : message);
+    const char* reason = lua_tostring(state_, -1);
+    const std::string message = reason == nullptr ? "does not compile" : reason;
+    Status status = invalid_data(message.starts_with(path) ? message : path + ": " + message);
     lua_pop(state_, 1);
     return status;
   }

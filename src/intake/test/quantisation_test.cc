@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "intake/quantisation.h"
+
+#include <gtest/gtest.h>
+
+#include "intake/config_tree.h"
+#include "intake/test/spec_fixture.h"
+#include "ir/text.h"
+
+namespace firstlight::intake {
+namespace {
+
+using tensor::DType;
+
+std::string spec() {
+  return "return architecture { matches = { model_type = { \"t\" } },"
+         "\nparameters = function(c) return { layers = 1 } end,"
+         "\nstate = function(p) return { kv = append { k = { 1, 4 }, v = { 1, 4 } } } end,"
+         "\nforward = function(p, w, batch) local x = gather_rows(w(\"e\", { 8, 6 }), batch.output_rows)"
+         "\nreturn { logits = linear(x, w(\"m.q.weight\", { 5, 6 })) } end }\n";
+}
+
+std::string config(const std::string& quantisation) {
+  return R"({"model_type": "t", "quantization_config": )" + quantisation + "}";
+}
+
+const char* const kFp8 = R"({"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                             "weight_block_size": [4, 4], "modules_to_not_convert": ["e"]})";
+
+Result<Trace> run(const std::string& quantisation, const std::vector<TensorHeader>& headers) {
+  SpecStore store = FL_TRY(SpecStore::open(""));
+  store.use_text("test.lua", spec());
+  const ConfigNode tree = FL_TRY(parse_config_tree(config(quantisation)));
+  const TensorTable tensors = TensorTable::of(headers);
+  ConfigRecord record;
+  const Quantisation resolved = FL_TRY(resolve_quantisation(tree, tensors, record));
+  return run_trace({.specs = &store, .tensors = &tensors, .quantisation = &resolved}, tree);
+}
+
+const std::vector<TensorHeader> kGood = {
+    {"e", DType::kBF16, {8, 6}}, {"m.q.weight", DType::kF8E4M3, {5, 6}}, {"m.q.weight_scale_inv", DType::kF32, {2, 2}}};
+
+TEST(Quantisation, Fp8BlocksAreDequantisedWithPartialBlocks) {
+  const auto trace = run(kFp8, kGood);
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  const std::string text = ir::print(trace->graph);
+  EXPECT_NE(text.find("dequantize"), std::string::npos);
+  EXPECT_NE(text.find("block = [4, 4]"), std::string::npos) << text;
+}
+
+TEST(Quantisation, DisagreementsAreErrors) {
+  auto headers = kGood;
+  headers[2].shape = {2, 1};
+  EXPECT_NE(run(kFp8, headers).status().message().find("wanted [2, 2]"), std::string::npos);
+  headers.pop_back();
+  EXPECT_NE(run(kFp8, headers).status().message().find("m.q.weight_scale_inv is missing"), std::string::npos);
+  const std::string listed = R"({"quant_method": "fp8", "weight_block_size": [4, 4], "modules_to_not_convert": ["m"]})";
+  EXPECT_NE(run(listed, kGood).status().message().find("not converted"), std::string::npos);
+}
+
+TEST(Quantisation, UnknownMethodsAreRefusedByName) {
+  EXPECT_EQ(run(R"({"quant_method": "gptq", "bits": 4})", kGood).code(), StatusCode::kUnsupported);
+  EXPECT_NE(run(R"({"quant_method": "gptq"})", kGood).status().message().find("gptq"), std::string::npos);
+  EXPECT_EQ(run(R"({"quant_method": "fp8"})", kGood).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "fp8", "weight_block_size": [4, 4], "activation_scheme": "static"})", kGood).code(),
+            StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "fp8", "weight_block_size": [4, 0]})", kGood).code(), StatusCode::kInvalidData);
+  EXPECT_EQ(run(R"([])", kGood).code(), StatusCode::kInvalidData);
+}
+
+TEST(Quantisation, EntriesThatMatchNothingAreReported) {
+  const ConfigNode tree =
+      parse_config_tree(config(R"({"quant_method": "mxfp4",
+                                   "modules_to_not_convert": ["m.*", "model.head", "lm", "l.*.self_attn"]})"))
+          .value();
+  const TensorTable tensors = TensorTable::of(
+      {{"m.q.weight", DType::kBF16, {5, 6}}, {"l.3.self_attn.q.weight", DType::kBF16, {1}}, {"lm_head.weight", DType::kBF16, {1}}});
+  ConfigRecord record;
+  const Quantisation q = resolve_quantisation(tree, tensors, record).value();
+  EXPECT_EQ(q.num_unconverted_modules, 2);
+  ASSERT_EQ(q.warnings.size(), 2u);
+  EXPECT_TRUE(q.is_unconverted("l.12.self_attn.k_proj"));
+  EXPECT_FALSE(q.is_unconverted("l.12.mlp"));
+  EXPECT_TRUE(record.touched.contains("quantization_config.modules_to_not_convert"));
+}
+
+}  // namespace
+}  // namespace firstlight::intake
