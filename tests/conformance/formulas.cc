@@ -322,7 +322,7 @@ double rounding(const double* x, const double* w, int64_t k, catalog::ComputeMod
   }
   const double sums = (static_cast<double>(k) + 16) * std::ldexp(sum, -24);
   if (mode == catalog::ComputeMode::kF32) return sums;
-  return sums + (mode == catalog::ComputeMode::kBf16 ? std::ldexp(sum, -8) * 1.01 : blocks);
+  return sums + (mode == catalog::ComputeMode::kBf16 ? std::ldexp(sum, -7) * 1.01 : blocks);
 }
 
 Product product(const Row& x, int64_t k, const Row& w, const Row& bias, catalog::ComputeMode mode) {
