@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 64 * 1024;
 // Enough for one linear scan with backtracking over some MB; an exponential pattern meets it within about a second.
-constexpr uint32_t kMatchLimit = 50'000'000;
+constexpr uint32_t kMatchLimit = 10'000'000;
 constexpr uint32_t kHeapLimitKib = 256 * 1024;
 constexpr std::string_view kSpaceMembers = "\\t-\\r\\x{85}\\p{Z}";
 constexpr std::string_view kWordMembers = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}";
