@@ -18,7 +18,7 @@ constexpr size_t kMaxReadAhead = size_t{64} << 10;
 constexpr size_t kMaxUnsentBytes = size_t{4} << 20;
 // After an answer that ends the connection early: how long and how much is still read, so that the client sees the
 // answer and not a reset.
-constexpr double kLingerSeconds = 2;
+constexpr double kLingerSeconds = 1;
 constexpr size_t kMaxDiscardedBytes = size_t{64} << 20;
 
 std::string http_date() {
