@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.h"
 
-#include "base/check.h"
+#include <algorithm>
 
 namespace firstlight::plan {
 namespace {
@@ -52,6 +52,7 @@ class Printer {
   void print_buffer(BufferId id) {
     const Buffer& buffer = plan_.buffer(id);
     out_ += "  b" + std::to_string(id) + " " + std::string(kind_name(buffer.kind)) + " " + buffer.type.to_string();
+    if (buffer.packed_bytes > 0) out_ += " " + std::to_string(buffer.packed_bytes) + " bytes";
     if (!buffer.name.empty()) out_ += " '" + buffer.name + "'";
     if (buffer.alias_of >= 0) out_ += " of b" + std::to_string(buffer.alias_of);
     if (buffer.kind == Buffer::Kind::kArena) {
@@ -104,6 +105,11 @@ class Printer {
 };
 
 }  // namespace
+
+tensor::SymbolValues Bucket::largest_values() const {
+  const int64_t rows = std::max(max_tokens, max_outputs);
+  return {.tokens = max_tokens, .outputs = max_outputs, .sequences = max_tokens, .rows = rows};
+}
 
 int64_t buffer_bytes(const Buffer& buffer, const tensor::SymbolValues& values) {
   if (buffer.packed_bytes > 0) return buffer.packed_bytes;

@@ -87,6 +87,9 @@ struct Bucket {
   int64_t arena_bytes = 0;
   int64_t lower_bound_bytes = 0;  // the most that is alive at one time: no layout can do with less
   int64_t sum_bytes = 0;          // what it would be without reuse
+
+  // The most that each symbol can stand for in a batch of this bucket.
+  tensor::SymbolValues largest_values() const;
 };
 
 struct PlanOutput {
@@ -110,7 +113,7 @@ struct Plan {
   Buffer& buffer(BufferId id) { return buffers[static_cast<size_t>(id)]; }
 };
 
-// Bytes of a buffer, packed or plain.
+// Bytes of a buffer, packed or plain; `values` may be left out where the shape is constant.
 int64_t buffer_bytes(const Buffer& buffer, const tensor::SymbolValues& values = {});
 
 // The plan as text: buffers with sizes and offsets, steps in order. For reading and for tests.

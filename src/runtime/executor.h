@@ -20,15 +20,16 @@
 namespace firstlight::runtime {
 
 struct ExecutorOptions {
-  // Called on the loading thread with the bytes of weights done and their total.
+  // Called on the loading thread with the bytes of the checkpoint that load steps are through with, and their total.
   std::function<void(uint64_t done, uint64_t total)> load_progress;
-  Trace* trace = nullptr;          // step timers of loading and of every run; may be null
-  int64_t memory_limit_bytes = 0;  // of weights made at load, activations and work space together; 0: none
+  Trace* trace = nullptr;  // step timers of loading and of every run; may be null
+  // Of weights made at load (with what making them needs for a while), activations and work space together; 0: none.
+  int64_t memory_limit_bytes = 0;
 };
 
 struct MemoryUse {
   int64_t mapped_bytes = 0;    // weights read where the file lies
-  int64_t resident_bytes = 0;  // weights made at load
+  int64_t resident_bytes = 0;  // weights made at load, or copied because the file has them unaligned
   int64_t arena_bytes = 0;
   int64_t workspace_bytes = 0;
 };
@@ -36,14 +37,14 @@ struct MemoryUse {
 class Executor {
  public:
   // Runs the load steps. `checkpoint` and `pool` must outlive the executor. Errors: kNotFound or kInvalidData when a
-  // tensor is not what the plan says (name, found, wanted), kOutOfMemory, kInternal when a kernel of the plan has no
-  // body here.
+  // tensor is not what the plan says (name, found, wanted), kOutOfMemory (before anything is loaded where the limit
+  // forbids it), kInternal when a kernel of the plan has no body here.
   static Result<std::unique_ptr<Executor>> create(plan::Plan plan, const formats::Checkpoint& checkpoint,
                                                   ThreadPool& pool, const ExecutorOptions& options);
   ~Executor();
 
   // Runs one batch; `states` are those of the plan, in order. Errors: kInvalidArgument when the batch is larger than
-  // the largest bucket.
+  // every bucket, or asks for rows that it does not have.
   Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
 
   // An output of the last run, rows of the batch's output_rows: valid until the next run.
@@ -65,10 +66,16 @@ class Executor {
 
   // load.cc
   Status map_files();
+  Status copy_misplaced_files();
   Status prepare_steps(const std::vector<plan::Step>& steps);
   Status prepare_kernel(const plan::KernelStep& step);
   Status allocate_memory();
+
+  // load_steps.cc
+  int64_t peak_load_bytes() const;  // of weights made at load and copied, temporaries included
   Status run_load_steps();
+  Status run_load_step(size_t index);
+  void give_back(plan::BufferId id);
 
   // run.cc
   tensor::View view(plan::BufferId id, const Context& context) const;
@@ -89,8 +96,9 @@ class Executor {
   ThreadPool& pool_;
   ExecutorOptions options_;
   MemoryUse memory_;
-  std::vector<void*> fixed_data_;  // per buffer: files, residents, inputs
-  std::vector<Memory> owned_;      // per buffer
+  std::vector<void*> fixed_data_;          // per buffer: files, residents, inputs
+  std::vector<Memory> owned_;              // per buffer
+  std::vector<plan::BufferId> misplaced_;  // files whose bytes are copied, for they lie unaligned
   std::vector<std::pair<const plan::KernelStep*, std::unique_ptr<PreparedKernel>>> kernels_;  // sorted by step
   Memory arena_, workspace_;
   std::unique_ptr<Routing> routing_;

@@ -30,16 +30,19 @@ struct Executor::Context {
   std::vector<tensor::View> inputs, outputs;  // scratch of run_step
 };
 
-// The rows of each expert, made anew by each per-expert step.
+// Which rows go to which expert, made anew by each per-expert step. A group holds no token twice, so that it fits the
+// step's rows and workers never add to one output row together: a token that names an expert again goes into one more
+// group of that expert.
 struct Executor::Routing {
   struct Row {
     int32_t token;
     float weight;
   };
-  std::vector<std::vector<Row>> experts;
+  struct Group {
+    int64_t expert = 0;
+    std::vector<Row> rows;
+  };
+  std::vector<Group> groups;  // by expert; those of one expert that follow the first are seldom there
 };
-
-// Bytes of a plain or packed tensor of constant shape.
-int64_t stored_bytes(const tensor::Type& type);
 
 }  // namespace firstlight::runtime

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loading half of the executor: files, kernels, memory, load steps.
+// Making an executor: files, kernels, memory. The load steps themselves stand in load_steps.cc.
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <new>
 
-#include "kernels/linear/packing.h"
 #include "runtime/executor_internal.h"
 
 namespace firstlight::runtime {
@@ -24,64 +22,14 @@ catalog::ComputeMode mode_of(const ops::Attributes& attributes) {
                           : catalog::ComputeMode::kF32;
 }
 
-// What a kernel may read an element with: unaligned bytes of a file are copied once instead.
-size_t natural_alignment(tensor::DType type) {
+// Whether the bytes lie where a kernel can not read an element in one go: they are copied once instead.
+bool is_misplaced(const std::byte* data, tensor::DType type) {
   const auto& info = tensor::dtype_info(type);
-  return info.is_quantised ? 2 : static_cast<size_t>(std::max<int64_t>(info.block_bytes, 1));
-}
-
-// The last load step that reads each buffer, aliases followed to the bottom.
-std::map<plan::BufferId, size_t> last_uses(const plan::Plan& plan) {
-  std::map<plan::BufferId, size_t> last;
-  for (size_t i = 0; i < plan.load_steps.size(); ++i) {
-    for (plan::BufferId id : std::get<plan::KernelStep>(plan.load_steps[i].body).inputs) {
-      while (id >= 0 && plan.buffer(id).kind == plan::Buffer::Kind::kAlias) id = plan.buffer(id).alias_of;
-      if (id >= 0) last[id] = i;
-    }
-  }
-  return last;
-}
-
-void collect_reads(const plan::Block& block, std::vector<bool>& read);
-
-struct ReadCollector {
-  std::vector<bool>& read;
-  void operator()(const plan::KernelStep& step) const {
-    for (const auto id : step.inputs) {
-      if (id >= 0) read[static_cast<size_t>(id)] = true;
-    }
-  }
-  void operator()(const plan::PerExpertStep& step) const { collect_reads(*step.body, read); }
-  void operator()(const plan::IfStep& step) const {
-    collect_reads(*step.then_block, read);
-    collect_reads(*step.else_block, read);
-  }
-};
-
-void collect_reads(const plan::Block& block, std::vector<bool>& read) {
-  for (const plan::Step& step : block.steps) std::visit(ReadCollector{read}, step.body);
-}
-
-// Buffers that running (not loading) reads, aliases and slices followed to the bottom.
-std::vector<bool> read_when_running(const plan::Plan& plan) {
-  std::vector<bool> read(plan.buffers.size(), false);
-  collect_reads(plan.body, read);
-  for (size_t i = plan.buffers.size(); i-- > 0;) {
-    const auto below = plan.buffers[i].alias_of;
-    if (read[i] && below >= 0) read[static_cast<size_t>(below)] = true;
-  }
-  return read;
+  const size_t alignment = info.is_quantised ? 2 : static_cast<size_t>(std::max<int64_t>(info.block_bytes, 1));
+  return reinterpret_cast<uintptr_t>(data) % alignment != 0;
 }
 
 }  // namespace
-
-int64_t stored_bytes(const tensor::Type& type) {
-  if (type.layout == tensor::Layout::kRowMajor) return tensor::size_bytes(type);
-  const size_t rank = type.shape.size();
-  int64_t matrices = 1;
-  for (size_t i = 0; i + 2 < rank; ++i) matrices *= type.shape[i].factor;
-  return matrices * kernels::packed_matrix_bytes(type.dtype, type.shape[rank - 2].factor, type.shape[rank - 1].factor);
-}
 
 catalog::Signature Executor::PreparedKernel::signature(const plan::KernelStep& step) const {
   return {.op = step.op,
@@ -123,6 +71,7 @@ Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const format
   std::sort(executor->kernels_.begin(), executor->kernels_.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   FL_TRY(executor->allocate_memory());
+  FL_TRY(executor->copy_misplaced_files());
   FL_TRY(executor->run_load_steps());
   return executor;
 }
@@ -140,15 +89,29 @@ Status Executor::map_files() {
                           std::to_string(bytes.size()) + " bytes, " + buffer.type.to_string() + " of " +
                           std::to_string(wanted) + " wanted");
     }
-    memory_.mapped_bytes += wanted;
     fixed_data_[i] = const_cast<std::byte*>(bytes.data());  // kernels read inputs only
-    if (reinterpret_cast<uintptr_t>(bytes.data()) % natural_alignment(buffer.type.dtype) != 0) {
-      owned_[i] = allocate(wanted);
-      if (owned_[i] == nullptr)
-        return out_of_memory("tensor " + buffer.name + ": " + std::to_string(wanted) + " bytes needed");
-      std::memcpy(owned_[i].get(), bytes.data(), bytes.size());
-      fixed_data_[i] = owned_[i].get();
+    if (is_misplaced(bytes.data(), buffer.type.dtype)) {
+      misplaced_.push_back(static_cast<plan::BufferId>(i));
+    } else {
+      memory_.mapped_bytes += wanted;
     }
+  }
+  return ok_status();
+}
+
+Status Executor::copy_misplaced_files() {
+  for (const plan::BufferId id : misplaced_) {
+    const plan::Buffer& buffer = plan_.buffer(id);
+    const int64_t bytes = plan::buffer_bytes(buffer);
+    auto& memory = owned_[static_cast<size_t>(id)] = allocate(bytes);
+    if (memory == nullptr) {
+      return out_of_memory("tensor " + formats::quote_name(buffer.name) + ": " + std::to_string(bytes) +
+                           " bytes needed");
+    }
+    void*& data = fixed_data_[static_cast<size_t>(id)];
+    std::memcpy(memory.get(), data, static_cast<size_t>(bytes));
+    data = memory.get();
+    memory_.resident_bytes += bytes;
   }
   return ok_status();
 }
@@ -184,12 +147,8 @@ Status Executor::prepare_kernel(const plan::KernelStep& step) {
   int64_t workspace = 0;
   if (kernel->body->workspace_bytes != nullptr) {
     for (const plan::Bucket& bucket : plan_.buckets) {
-      const tensor::SymbolValues values{.tokens = bucket.max_tokens,
-                                        .outputs = bucket.max_outputs,
-                                        .sequences = bucket.max_tokens,
-                                        .rows = bucket.max_tokens};
-      workspace =
-          std::max(workspace, kernel->body->workspace_bytes(kernel->signature(step), values, pool_.num_threads()));
+      workspace = std::max(workspace, kernel->body->workspace_bytes(kernel->signature(step), bucket.largest_values(),
+                                                                    pool_.num_threads()));
     }
   }
   memory_.workspace_bytes = std::max(memory_.workspace_bytes, workspace);
@@ -204,13 +163,11 @@ Status Executor::allocate_memory() {
     max_tokens = std::max(max_tokens, bucket.max_tokens);
     max_outputs = std::max(max_outputs, bucket.max_outputs);
   }
-  int64_t needed = memory_.arena_bytes + memory_.workspace_bytes;
-  for (const plan::Buffer& buffer : plan_.buffers) {
-    if (buffer.kind == plan::Buffer::Kind::kResident) needed += stored_bytes(buffer.type);
-  }
+  int64_t needed = memory_.arena_bytes + memory_.workspace_bytes + peak_load_bytes();
   if (options_.memory_limit_bytes > 0 && needed > options_.memory_limit_bytes) {
-    return out_of_memory("weights, activations and work space: " + std::to_string(needed) + " bytes needed, " +
-                         std::to_string(options_.memory_limit_bytes) + " available behind the headroom");
+    return out_of_memory("weights made at load, activations and work space: " + std::to_string(needed) +
+                         " bytes needed, " + std::to_string(options_.memory_limit_bytes) +
+                         " available behind the headroom");
   }
   arena_ = allocate(memory_.arena_bytes);
   workspace_ = allocate(memory_.workspace_bytes);
@@ -230,56 +187,6 @@ Status Executor::allocate_memory() {
                                                     : nullptr;
     if (fixed_data_[i] == nullptr) return internal_error("the plan has an input nobody knows: " + buffer.name);
   }
-  return ok_status();
-}
-
-Status Executor::run_load_steps() {
-  const auto last = last_uses(plan_);
-  const auto read_later = read_when_running(plan_);
-  uint64_t total = 0, done = 0;
-  for (const auto& [id, step] : last) {
-    if (plan_.buffer(id).kind == plan::Buffer::Kind::kFile)
-      total += static_cast<uint64_t>(stored_bytes(plan_.buffer(id).type));
-  }
-  for (size_t i = 0; i < plan_.load_steps.size(); ++i) {
-    const auto& step = std::get<plan::KernelStep>(plan_.load_steps[i].body);
-    for (const plan::BufferId id : step.outputs) {
-      const plan::Buffer& buffer = plan_.buffer(id);
-      const int64_t bytes = stored_bytes(buffer.type);
-      auto& memory = owned_[static_cast<size_t>(id)] = allocate(bytes);
-      if (memory == nullptr) {
-        return out_of_memory(plan_.load_steps[i].label + ": " + std::to_string(bytes) + " bytes needed, after " +
-                             std::to_string(memory_.resident_bytes) + " of weights");
-      }
-      fixed_data_[static_cast<size_t>(id)] = memory.get();
-      if (buffer.kind == plan::Buffer::Kind::kResident) memory_.resident_bytes += bytes;
-    }
-    StepTimer timer(options_.trace, plan_.load_steps[i].label, plan_.load_steps[i].step_class);
-    pool_.run([&](Worker& worker) {
-      Context context{.worker = worker,
-                      .batch = nullptr,
-                      .states = {},
-                      .bucket = nullptr,
-                      .values = {},
-                      .expert = -1,
-                      .inputs = {},
-                      .outputs = {}};
-      run_step(step, context);
-    });
-    for (const auto& [id, last_step] : last) {
-      if (last_step != i || read_later[static_cast<size_t>(id)]) continue;
-      const plan::Buffer& buffer = plan_.buffer(id);
-      if (buffer.kind == plan::Buffer::Kind::kTemporary) {
-        owned_[static_cast<size_t>(id)].reset();
-      } else if (buffer.kind == plan::Buffer::Kind::kFile) {
-        done += static_cast<uint64_t>(stored_bytes(buffer.type));
-        memory_.mapped_bytes -= stored_bytes(buffer.type);
-        if (const auto* record = checkpoint_.find(buffer.name)) checkpoint_.done_with(*record);
-        if (options_.load_progress) options_.load_progress(done, total);
-      }
-    }
-  }
-  if (options_.load_progress) options_.load_progress(total, total);
   return ok_status();
 }
 

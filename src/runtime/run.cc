@@ -22,6 +22,12 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
                             " outputs, at most " + std::to_string(max_batch_tokens()) + " and " +
                             std::to_string(max_batch_outputs()) + " wanted");
   }
+  for (const int32_t row : batch.output_rows) {
+    if (row < 0 || row >= num_tokens) {
+      return invalid_argument("output row " + std::to_string(row) + " of a batch of " + std::to_string(num_tokens) +
+                              " tokens");
+    }
+  }
   FL_CHECK(states.size() == plan_.states.size() && batch.positions.size() == batch.tokens.size());
   bucket_ = &*found;
   values_ = {.tokens = num_tokens,
@@ -72,7 +78,7 @@ tensor::View Executor::view(plan::BufferId id, const Context& context) const {
       break;
     case plan::Buffer::Kind::kSlice:
       FL_DCHECK(context.expert >= 0);
-      data = view(buffer.alias_of, context).as<std::byte>() + context.expert * stored_bytes(buffer.type);
+      data = view(buffer.alias_of, context).as<std::byte>() + context.expert * plan::buffer_bytes(buffer);
       break;
     case plan::Buffer::Kind::kInput:
     case plan::Buffer::Kind::kFile:
@@ -111,18 +117,29 @@ void Executor::run_step(const plan::KernelStep& step, Context& context) {
 }
 
 void Executor::route(const plan::PerExpertStep& step, const Context& context) {
-  auto& experts = routing_->experts;
-  experts.resize(static_cast<size_t>(step.num_experts));
-  for (auto& rows : experts) rows.clear();
+  auto& groups = routing_->groups;
+  groups.resize(static_cast<size_t>(step.num_experts));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].expert = static_cast<int64_t>(i);
+    groups[i].rows.clear();
+  }
   const tensor::View indices = view(step.indices, context);
   const tensor::View weights = view(step.weights, context);
   const int64_t per_token = indices.dim(-1);
-  for (int64_t token = 0; token < indices.num_rows(); ++token) {
+  for (int64_t token = 0; token < indices.dim(0); ++token) {
     for (int64_t k = 0; k < per_token; ++k) {
       const int32_t expert = indices.as<int32_t>()[token * per_token + k];
       if (expert < 0 || expert >= step.num_experts) continue;  // an index of nobody: the row gets nothing
-      experts[static_cast<size_t>(expert)].push_back(
-          {static_cast<int32_t>(token), weights.as<float>()[token * per_token + k]});
+      const auto has_token = [&](const Routing::Group& group) {
+        return !group.rows.empty() && group.rows.back().token == token;
+      };
+      size_t place = static_cast<size_t>(expert);
+      if (has_token(groups[place])) {
+        place = static_cast<size_t>(step.num_experts);
+        while (place < groups.size() && (groups[place].expert != expert || has_token(groups[place]))) ++place;
+        if (place == groups.size()) groups.push_back({.expert = expert, .rows = {}});
+      }
+      groups[place].rows.push_back({static_cast<int32_t>(token), weights.as<float>()[token * per_token + k]});
     }
   }
 }
@@ -136,10 +153,10 @@ void Executor::run_step(const plan::PerExpertStep& step, Context& context) {
   const auto clear = worker.share(output.num_rows());
   std::fill(output.as<float>() + clear.begin * out_width, output.as<float>() + clear.end * out_width, 0.0f);
   worker.barrier();
-  for (int64_t expert = 0; expert < step.num_experts; ++expert) {
-    const auto& rows = routing_->experts[static_cast<size_t>(expert)];
+  for (const Routing::Group& group : routing_->groups) {
+    const auto& rows = group.rows;
     if (rows.empty()) continue;
-    context.expert = expert;
+    context.expert = group.expert;
     context.values.rows = static_cast<int64_t>(rows.size());
     float* gathered = view(step.rows, context).as<float>();
     const auto mine = worker.share(context.values.rows);
