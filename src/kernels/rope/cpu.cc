@@ -101,12 +101,9 @@ void run(const KernelCall& call, Worker& worker) {
   const int64_t padded = (half + 3) / 4 * 4;
   const Worker::Range range = worker.share(x.dim(0));
   if (range.begin == range.end) return;
-  std::vector<RopeTable> tables = rope_tables(options, call.batch);
-  for (RopeTable& table : tables) table.freqs.resize(static_cast<size_t>(padded), 0.0);
   float* cosine = scratch_floats(worker, 2 * padded);
   float* sine = cosine + padded;
-  for (int64_t t = range.begin; t < range.end; ++t) {
-    const RopeTable& table = tables[rope_table_of_row(call.batch, t)];
+  for_rope_rows(options, call.batch, range.begin, range.end, [&](int64_t t, const RopeTable& table) {
     const auto position = static_cast<double>(call.inputs[1].as<const int32_t>()[t]);
     fill_tables(table.freqs.data(), padded, position, table.scale, options.inverse, cosine, sine);
     const float* from = x.as<const float>() + t * heads * width;
@@ -116,7 +113,7 @@ void run(const KernelCall& call, Worker& worker) {
       const int64_t at = h * width + options.offset;
       (options.interleaved ? rotate_pairs : rotate_halves)(from + at, half, cosine, sine, to + at);
     }
-  }
+  });
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const PrepareInput& input) { return prepare_rope(input); }

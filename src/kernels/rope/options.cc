@@ -14,6 +14,9 @@ Result<std::unique_ptr<Prepared>> prepare_rope(const PrepareInput& input) {
   options->inverse = a.get_bool("inverse");
   options->plain = {a.get_floats("freqs"), a.get_float("scale")};
   options->beyond = {a.get_floats("long_freqs"), a.get_float("long_scale")};
+  const auto padded = static_cast<size_t>((options->length / 2 + 3) / 4 * 4);
+  options->plain.freqs.resize(padded, 0.0);
+  options->beyond.freqs.resize(padded, 0.0);
   options->switch_length = a.get_int("switch_length");
   options->dynamic_base = a.get_float("dynamic_base");
   options->dynamic_factor = a.get_float("dynamic_factor");
@@ -21,35 +24,18 @@ Result<std::unique_ptr<Prepared>> prepare_rope(const PrepareInput& input) {
   return std::unique_ptr<Prepared>(std::move(options));
 }
 
-RopeTable rope_table(const RopeOptions& options, int64_t planned_length) {
+const RopeTable& rope_table(const RopeOptions& options, int64_t planned_length, RopeTable& space) {
   if (options.switch_length > 0 && planned_length > options.switch_length) return options.beyond;
   const auto length = static_cast<double>(planned_length);
   if (options.dynamic_base <= 0 || length <= options.dynamic_max) return options.plain;
   const auto d = static_cast<double>(options.length);
   const double stretch = options.dynamic_factor * length / options.dynamic_max - (options.dynamic_factor - 1);
   const double base = options.dynamic_base * std::pow(stretch, d / (d - 2));
-  RopeTable table = options.plain;
-  for (size_t i = 0; i < table.freqs.size(); ++i) table.freqs[i] = std::pow(base, -2.0 * static_cast<double>(i) / d);
-  return table;
-}
-
-std::vector<RopeTable> rope_tables(const RopeOptions& options, const plan::Batch* batch) {
-  std::vector<RopeTable> tables;
-  if (batch != nullptr) {
-    for (const plan::SequenceSpan& sequence : batch->sequences) {
-      tables.push_back(rope_table(options, sequence.planned_length));
-    }
+  space = options.plain;
+  for (int64_t i = 0; i < options.length / 2; ++i) {
+    space.freqs[static_cast<size_t>(i)] = std::pow(base, -2.0 * static_cast<double>(i) / d);
   }
-  if (tables.empty()) tables.push_back(options.plain);
-  return tables;
-}
-
-size_t rope_table_of_row(const plan::Batch* batch, int64_t row) {
-  if (batch == nullptr) return 0;
-  for (size_t s = 0; s + 1 < batch->sequences.size(); ++s) {
-    if (row < batch->sequences[s].first_row + batch->sequences[s].num_tokens) return s;
-  }
-  return batch->sequences.empty() ? 0 : batch->sequences.size() - 1;
+  return space;
 }
 
 }  // namespace firstlight::kernels

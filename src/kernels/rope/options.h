@@ -9,7 +9,7 @@
 namespace firstlight::kernels {
 
 struct RopeTable {
-  std::vector<double> freqs;  // radians per position, length/2
+  std::vector<double> freqs;  // radians per position, length/2, then zeros up to a multiple of 4
   double scale = 1;
 };
 
@@ -28,13 +28,27 @@ struct RopeOptions final : Prepared {
 
 Result<std::unique_ptr<Prepared>> prepare_rope(const PrepareInput& input);
 
-// The table of a sequence that is planned to reach `planned_length` tokens.
-RopeTable rope_table(const RopeOptions& options, int64_t planned_length);
+// The table of a sequence that is planned to reach `planned_length` tokens: one of the options' own, or `space` filled.
+const RopeTable& rope_table(const RopeOptions& options, int64_t planned_length, RopeTable& space);
 
-// One table per sequence of the batch (at least one: the plain table where there is no batch).
-std::vector<RopeTable> rope_tables(const RopeOptions& options, const plan::Batch* batch);
-
-// Index into them for row `row` of a [T, ..] tensor.
-size_t rope_table_of_row(const plan::Batch* batch, int64_t row);
+// Calls visit(row, table) for rows [begin, end) of a [T, ..] tensor in order, with the table of the row's sequence (the
+// plain one where there is no batch).
+template <typename Visit>
+void for_rope_rows(const RopeOptions& options, const plan::Batch* batch, int64_t begin, int64_t end, Visit&& visit) {
+  const size_t count = batch == nullptr ? 0 : batch->sequences.size();
+  RopeTable space;
+  const RopeTable* table = count == 0 ? &options.plain : nullptr;
+  size_t next = 0;  // the sequence after the current one
+  int64_t sequence_end = count == 0 ? end : 0;
+  for (int64_t row = begin; row < end; ++row) {
+    while (table == nullptr || (row >= sequence_end && next < count)) {
+      const plan::SequenceSpan& sequence = batch->sequences[next++];
+      sequence_end = sequence.first_row + sequence.num_tokens;
+      table = &options.plain;
+      if (row < sequence_end) table = &rope_table(options, sequence.planned_length, space);
+    }
+    visit(row, *table);
+  }
+}
 
 }  // namespace firstlight::kernels

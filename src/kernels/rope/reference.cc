@@ -30,9 +30,8 @@ void run(const KernelCall& call, Worker& worker) {
   const tensor::View& x = call.inputs[0];
   const int64_t heads = x.dim(1);
   const int64_t width = x.dim(2);
-  const std::vector<RopeTable> tables = rope_tables(options, call.batch);
-  for_rows(worker, x.dim(0), [&](int64_t t) {
-    const RopeTable& table = tables[rope_table_of_row(call.batch, t)];
+  const Worker::Range range = worker.share(x.dim(0));
+  for_rope_rows(options, call.batch, range.begin, range.end, [&](int64_t t, const RopeTable& table) {
     const float* from = x.as<const float>() + t * heads * width;
     float* to = call.outputs[0].as<float>() + t * heads * width;
     if (to != from) std::copy_n(from, heads * width, to);
