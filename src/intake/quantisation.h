@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "intake/lua/kinds.h"
 #include "intake/tensor_table.h"
+#include "intake/trace_record.h"
 
 namespace firstlight::intake {
 

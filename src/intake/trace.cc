@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "intake/lua/kinds.h"
+#include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
+#include "intake/lua/tracer.h"
 #include "intake/lua/weight_proxy.h"
 #include "intake/table_to_config.h"
 #include "ir/rewrite.h"

@@ -10,12 +10,10 @@
 
 #include "base/status.h"
 #include "intake/config_tree.h"
-#include "intake/lua/kinds.h"
-#include "intake/lua/sandbox.h"
-#include "intake/lua/tracer.h"
 #include "intake/quantisation.h"
 #include "intake/spec_store.h"
 #include "intake/tensor_table.h"
+#include "intake/trace_record.h"
 #include "ir/graph.h"
 
 namespace firstlight::intake {

@@ -4,10 +4,9 @@
 
 #include <cstdint>
 #include <lua.hpp>
-#include <map>
-#include <set>
 #include <string>
 
+#include "intake/trace_record.h"
 #include "ir/graph.h"
 
 namespace firstlight::intake {
@@ -34,13 +33,6 @@ struct StateValue {
 struct TracedValue {
   int32_t term = -1;
   int32_t trace = 0;
-};
-
-// What a spec did with a config, by leaf path.
-struct ConfigRecord {
-  std::set<std::string, std::less<>> touched;
-  std::map<std::string, std::string, std::less<>> waived;          // exact keys
-  std::map<std::string, std::string, std::less<>> waived_objects;  // keys whose value is an object, whole
 };
 
 struct ConfigProxy {

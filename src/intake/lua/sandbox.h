@@ -13,17 +13,12 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "intake/trace_record.h"
 
 namespace firstlight::intake {
 
 class SpecStore;
 struct Tracer;
-
-struct SandboxLimits {
-  int64_t steps = 60'000'000;  // instructions, and work in C and memory charged as such
-  int64_t memory_bytes = int64_t{256} << 20;
-  double seconds = 120;
-};
 
 class Sandbox {
  public:

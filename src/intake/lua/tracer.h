@@ -21,13 +21,6 @@
 
 namespace firstlight::intake {
 
-struct LayerWaiver {
-  std::string prefix;  // "model.layers."
-  int64_t first = 0;
-  int64_t last = 0;  // included
-  std::string reason;
-};
-
 struct Tracer {
   Tracer(const TensorTable& tensor_table, const Quantisation& quant) : tensors(tensor_table), quantisation(quant) {}
 

@@ -18,7 +18,8 @@ TEST(ConfigTree, LeavesAreScalarsAndListsOfScalars) {
 }
 
 TEST(ConfigTree, ChangedValuesDifferAndLeafsAreFoundAgain) {
-  ConfigNode root = parse(R"({"a": 1, "b": {"c": null, "d": [true, 2]}, "e": 0.5, "f": "x", "g": [], "h": {}, "i": false})");
+  ConfigNode root =
+      parse(R"({"a": 1, "b": {"c": null, "d": [true, 2]}, "e": 0.5, "f": "x", "g": [], "h": {}, "i": false})");
   for (const ConfigLeaf& leaf : config_leaves(root)) {
     const ConfigNode before = config_at(root, leaf);
     const auto changed = changed_values(before);
@@ -40,10 +41,13 @@ std::string read(const char* config, const std::string& body) {
 TEST(ConfigProxy, NullMissingAndDefaults) {
   const char* config = R"({"model_type": "t", "n": null, "i": 3, "f": 2.0, "l": [5, 6], "o": {"p": 1}})";
   EXPECT_EQ(read(config, "assert(c.n == null and c.n ~= nil and c.absent == nil)"), "(it worked)");
-  EXPECT_EQ(read(config, "assert(c:int('n', 9) == 9 and c:int('absent', 9) == 9 and c:int('i', 9) == 3)"), "(it worked)");
-  EXPECT_EQ(read(config, "assert(c:int('absent', nil) == nil and c:count 'f' == 2 and c:number 'i' == 3.0)"), "(it worked)");
+  EXPECT_EQ(read(config, "assert(c:int('n', 9) == 9 and c:int('absent', 9) == 9 and c:int('i', 9) == 3)"),
+            "(it worked)");
+  EXPECT_EQ(read(config, "assert(c:int('absent', nil) == nil and c:count 'f' == 2 and c:number 'i' == 3.0)"),
+            "(it worked)");
   EXPECT_EQ(read(config, "assert(#c.l == 2 and c.l[0] == 5 and c.l[2] == nil and c.o.p == 1)"), "(it worked)");
-  EXPECT_EQ(read(config, "local s = '' for k in pairs(c) do s = s .. k end assert(s == 'model_typenifl' .. 'o', s)"), "(it worked)");
+  EXPECT_EQ(read(config, "local s = '' for k in pairs(c) do s = s .. k end assert(s == 'model_typenifl' .. 'o', s)"),
+            "(it worked)");
 }
 
 TEST(ConfigProxy, WrongTypesAndContradictionsNameTheKey) {
@@ -53,7 +57,8 @@ TEST(ConfigProxy, WrongTypesAndContradictionsNameTheKey) {
   EXPECT_NE(read(config, "c:int 'absent'").find("'absent' is missing"), std::string::npos);
   EXPECT_NE(read(config, "c:object('o'):number 'p'").find("'o.p': found true"), std::string::npos);
   EXPECT_NE(read(config, "c:any { 'a', 'b' }").find("contradict: 1 and 2"), std::string::npos);
-  EXPECT_NE(read(config, "c:expect('a', 2)").find("unsupported: test.lua:6: config key 'a': found 1, wanted 2"), std::string::npos);
+  EXPECT_NE(read(config, "c:expect('a', 2)").find("unsupported: test.lua:6: config key 'a': found 1, wanted 2"),
+            std::string::npos);
   EXPECT_NE(read(config, "c:waive('a', '')").find("no reason"), std::string::npos);
 }
 

@@ -38,7 +38,8 @@ TEST_F(Coverage, TouchedIsNotBound) {
   const std::string config = R"({"model_type": "t", "eps": 0.5})";
   const auto unused = load("local e = c.eps", config);
   ASSERT_FALSE(unused.ok());
-  EXPECT_NE(unused.status().message().find("1 config keys are unknown: eps"), std::string::npos) << unused.status().message();
+  EXPECT_NE(unused.status().message().find("1 config keys are unknown: eps"), std::string::npos)
+      << unused.status().message();
   EXPECT_TRUE(load("x = rms_norm(x, { eps = c.eps })", config).ok());
   EXPECT_FALSE(load("local dead = rms_norm(x, { eps = c.eps })", config).ok());
   EXPECT_TRUE(load("if c.eps ~= 0.5 then error 'only 0.5' end", config).ok());  // refused when changed: bound

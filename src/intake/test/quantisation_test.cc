@@ -69,12 +69,12 @@ TEST(Quantisation, UnknownMethodsAreRefusedByName) {
 }
 
 TEST(Quantisation, EntriesThatMatchNothingAreReported) {
-  const ConfigNode tree =
-      parse_config_tree(config(R"({"quant_method": "mxfp4",
+  const ConfigNode tree = parse_config_tree(config(R"({"quant_method": "mxfp4",
                                    "modules_to_not_convert": ["m.*", "model.head", "lm", "l.*.self_attn"]})"))
-          .value();
-  const TensorTable tensors = TensorTable::of(
-      {{"m.q.weight", DType::kBF16, {5, 6}}, {"l.3.self_attn.q.weight", DType::kBF16, {1}}, {"lm_head.weight", DType::kBF16, {1}}});
+                              .value();
+  const TensorTable tensors = TensorTable::of({{"m.q.weight", DType::kBF16, {5, 6}},
+                                               {"l.3.self_attn.q.weight", DType::kBF16, {1}},
+                                               {"lm_head.weight", DType::kBF16, {1}}});
   ConfigRecord record;
   const Quantisation q = resolve_quantisation(tree, tensors, record).value();
   EXPECT_EQ(q.num_unconverted_modules, 2);

@@ -10,12 +10,31 @@ namespace firstlight::intake {
 namespace {
 
 TEST(Sandbox, HasNoWayOut) {
-  for (const char* name : {"io", "os", "debug", "load", "loadfile", "dofile", "loadstring", "collectgarbage", "coroutine",
-                           "package", "pcall", "xpcall", "setmetatable", "getmetatable", "rawset", "rawget", "next",
-                           "utf8", "print", "_G", "require\"std\".nothing"}) {
+  for (const char* name : {"io",
+                           "os",
+                           "debug",
+                           "load",
+                           "loadfile",
+                           "dofile",
+                           "loadstring",
+                           "collectgarbage",
+                           "coroutine",
+                           "package",
+                           "pcall",
+                           "xpcall",
+                           "setmetatable",
+                           "getmetatable",
+                           "rawset",
+                           "rawget",
+                           "next",
+                           "utf8",
+                           "print",
+                           "_G",
+                           "require\"std\".nothing"}) {
     EXPECT_EQ(failure_of("if " + std::string(name) + " ~= nil then error 'reached' end"), "(it worked)") << name;
   }
-  EXPECT_EQ(failure_of("if string.dump or string.pack or table.move or math.random then error 'reached' end"), "(it worked)");
+  EXPECT_EQ(failure_of("if string.dump or string.pack or table.move or math.random then error 'reached' end"),
+            "(it worked)");
   EXPECT_NE(failure_of("local s = ('x').dump").find("(it worked)"), std::string::npos);  // nil, not the real one
   EXPECT_NE(failure_of("local s = ('x').dump(print)").find("test.lua:6"), std::string::npos);
 }
@@ -28,9 +47,9 @@ TEST(Sandbox, RequireReachesStdAlone) {
 }
 
 TEST(Sandbox, StepsAreLimited) {
-  for (const char* body : {"while true do end", "repeat until false", "for i = 1, 1e18 do end", "goto a ::a:: goto a",
-                           "local function f() return f() end f()",
-                           "local t = {} for i = 1, 1e9 do table.insert(t, 1, i) end"}) {
+  for (const char* body :
+       {"while true do end", "repeat until false", "for i = 1, 1e18 do end", "goto a ::a:: goto a",
+        "local function f() return f() end f()", "local t = {} for i = 1, 1e9 do table.insert(t, 1, i) end"}) {
     const std::string failure = failure_of(body);
     EXPECT_TRUE(failure.find("steps") != std::string::npos || failure.find("memory") != std::string::npos) << failure;
   }

@@ -10,7 +10,8 @@
 
 namespace firstlight::intake {
 
-// A whole spec around the body of `forward`, which must leave [O, 8] logits in `y`; line 1 is `before`, line 6 the body.
+// A whole spec around the body of `forward`, which must leave [O, 8] logits in `y`; line 1 is `before`, line 6 the
+// body.
 inline std::string spec_around(const std::string& body, const std::string& before = "") {
   return before +
          "\nreturn architecture {"

@@ -21,7 +21,8 @@ std::string expression_of(const std::string& function) {
 
 TEST(TracedFunction, BecomesOneFormula) {
   EXPECT_EQ(expression_of("function(a) return a * sigmoid(a) end"), "mul(x0, sigmoid(x0))");
-  EXPECT_EQ(expression_of("function(a) return where(lt(a, 0), 0.5 * a, a) end"), "where(lt(x0, 0.0), mul(0.5, x0), x0)");
+  EXPECT_EQ(expression_of("function(a) return where(lt(a, 0), 0.5 * a, a) end"),
+            "where(lt(x0, 0.0), mul(0.5, x0), x0)");
   EXPECT_EQ(expression_of("tanh"), "tanh(x0)");
   EXPECT_EQ(expression_of("function(a) return ge(a, 2) end"), "le(2.0, x0)");
 }
@@ -30,8 +31,9 @@ TEST(TracedFunction, UntracedValuesMayBranch) {
   EXPECT_EQ(expression_of("(function() local cap = 3 return function(a) if cap then a = min(a, cap) end "
                           "for i = 1, 2 do if i == 2 then a = a + i end end return a end end)()"),
             "add(min(x0, 3.0), 2.0)");
-  EXPECT_EQ(expression_of("function(a) local k = { n = 2 } if k.n > 1 and not k.m then return a * k.n end return a end"),
-            "mul(x0, 2.0)");
+  EXPECT_EQ(
+      expression_of("function(a) local k = { n = 2 } if k.n > 1 and not k.m then return a * k.n end return a end"),
+      "mul(x0, 2.0)");
 }
 
 TEST(TracedFunction, SilentDecisionsAreRefusedWithTheirLine) {
@@ -52,8 +54,8 @@ TEST(TracedFunction, SilentDecisionsAreRefusedWithTheirLine) {
       {"function(a)\nreturn helper(a) end", "'if', 'and' or 'or'"},
   };
   for (const auto& c : cases) {
-    const std::string failure =
-        failure_of("x = map(" + std::string(c.function) + ", x)", "function helper(v) if v then return v end return v end");
+    const std::string failure = failure_of("x = map(" + std::string(c.function) + ", x)",
+                                           "function helper(v) if v then return v end return v end");
     EXPECT_NE(failure.find(c.construct), std::string::npos) << c.function << "\n" << failure;
     EXPECT_NE(failure.find("on a traced value"), std::string::npos) << failure;
     const bool helper = std::string(c.function).find("helper") != std::string::npos;
@@ -62,15 +64,19 @@ TEST(TracedFunction, SilentDecisionsAreRefusedWithTheirLine) {
 }
 
 TEST(TracedFunction, ValuesDoNotEscape) {
-  EXPECT_NE(failure_of("local kept = {} map(function(a) local k = kept k.v = a return a end, x) local z = kept.v + 1").find("outside of its function"),
+  EXPECT_NE(failure_of("local kept = {} map(function(a) local k = kept k.v = a return a end, x) local z = kept.v + 1")
+                .find("outside of its function"),
             std::string::npos);
-  EXPECT_NE(failure_of("local kept map(function(a) kept = a return a end, x)").find("outer variable"), std::string::npos);
+  EXPECT_NE(failure_of("local kept map(function(a) kept = a return a end, x)").find("outer variable"),
+            std::string::npos);
   EXPECT_NE(failure_of("x = map(function(a) return a + x end, x)").find("hand it over"), std::string::npos);
-  EXPECT_NE(failure_of("x = map(function(a) return map(function(b) return b end, a) end, x)").find("wanted a graph value"),
-            std::string::npos);
+  EXPECT_NE(
+      failure_of("x = map(function(a) return map(function(b) return b end, a) end, x)").find("wanted a graph value"),
+      std::string::npos);
   EXPECT_NE(failure_of("x = map(function(a) return 'text' end, x)").find("wanted a formula"), std::string::npos);
-  EXPECT_NE(failure_of("x = map(function(a) for i = 1, 1e7 do a = a + 1 end return a end, x)").find("too many operations"),
-            std::string::npos);
+  EXPECT_NE(
+      failure_of("x = map(function(a) for i = 1, 1e7 do a = a + 1 end return a end, x)").find("too many operations"),
+      std::string::npos);
 }
 
 TEST(TracedFunction, GraphValuesHaveNoTruthEither) {
