@@ -144,12 +144,13 @@ Result<CallArgs> Renderer::eval_args(const Expr& expr, const ScopePtr& scope) {
   if (expr.star_kwargs != nullptr) {
     const Value more = FL_TRY(eval(*expr.star_kwargs, scope));
     if (!more.is_dict()) return invalid_data("argument after ** must be a mapping, not " + type_name(more));
-    for (const auto& [key, value] : more.as_dict()->entries) {
-      if (!key.is_string()) return invalid_data("keywords must be strings");
-      const bool repeated = std::any_of(out.named.begin(), out.named.end(),
-                                        [&](const auto& named) { return named.first == key.as_view(); });
-      if (repeated) return invalid_data("got multiple values for keyword argument '" + key.as_text().bytes() + "'");
-      out.named.emplace_back(key.as_text().bytes(), value);
+    for (const auto& entry : more.as_dict()->entries) {
+      if (!entry.first.is_string()) return invalid_data("keywords must be strings");
+      const std::string& name = entry.first.as_text().bytes();
+      const bool repeated =
+          std::any_of(out.named.begin(), out.named.end(), [&](const auto& named) { return named.first == name; });
+      if (repeated) return invalid_data("got multiple values for keyword argument '" + name + "'");
+      out.named.emplace_back(name, entry.second);
     }
     FL_TRY(charge(out.named.size() * out.named.size()));
   }
