@@ -15,7 +15,7 @@
 namespace firstlight::kernels {
 
 inline constexpr int kMaxTiles = 4;            // side by side in one call
-inline constexpr int64_t kChunkColumns = 256;  // weights are decoded to floats in chunks of so many columns
+inline constexpr int64_t kChunkColumns = 256;  // weights are decoded to floats in chunks of at most so many columns
 inline constexpr int64_t kPanelSlack = 12;     // tokens a last panel may be wider than what it holds
 
 // Of a block of 32 activations rounded to int8: x ~ scale * q.

@@ -268,7 +268,7 @@ void int8_tiles(const TileSet& set, const Int8Rows& rows, float* sums) {
 
 // ---- float panels ---------------------------------------------------------------------------------------------------
 
-// Columns [start, start + count) of a tile as floats, [column][16]. `start` is a multiple of kChunkColumns.
+// Columns [start, start + count) of a tile as floats, [column][16]. `start` is a multiple of a block.
 template <DType kType>
 void decode_chunk(const std::byte* tile, int64_t start, int64_t count, float* out) {
   if constexpr (packed_block_layout(kType).code_bytes > 0) {
@@ -327,7 +327,7 @@ FL_INLINE Float multiply_word(Float sum, Int weight, Int word) {
 }
 
 // sums[t][g] += over `count` columns (or pairs) of the weight vectors at `w[g]` times the panel's tokens.
-template <int kGroups, int kTokens, Weights kKind, bool kStream>
+template <int kGroups, int kTokens, Weights kKind>
 FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
                               int64_t stride) {
   Float sum[kTokens][kGroups];
@@ -349,7 +349,7 @@ FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int
         second[g] = and_i(weight[g], set_i(static_cast<int32_t>(0xffff0000u)));
         weight[g] = shift_left(weight[g], 16);
       }
-      if constexpr (kStream) _mm_prefetch(reinterpret_cast<const char*>(from[g] + 2048), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(from[g] + 2048), _MM_HINT_T0);
       from[g] += weight_stride(kKind);
     }
 #pragma GCC unroll 12
@@ -386,15 +386,13 @@ int panel_width(int64_t tokens) {
 template <int kGroups, Weights kKind>
 void multiply_width(int width, const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
                     int64_t stride) {
-  if (width == 1) return multiply_panel<kGroups, 1, kKind, true>(w, x, count, sums, stride);
-  if (width == 2) return multiply_panel<kGroups, 2, kKind, true>(w, x, count, sums, stride);
-  if (width == 4) return multiply_panel<kGroups, 4, kKind, true>(w, x, count, sums, stride);
-  if constexpr (kKind == Weights::kF32 || kKind == Weights::kPairs) {
-    if constexpr (kPanelTokens == 12) {
-      if (width == 8) return multiply_panel<kGroups, 8, kKind, false>(w, x, count, sums, stride);
-    }
-    multiply_panel<kGroups, kPanelTokens, kKind, false>(w, x, count, sums, stride);
+  if (width == 1) return multiply_panel<kGroups, 1, kKind>(w, x, count, sums, stride);
+  if (width == 2) return multiply_panel<kGroups, 2, kKind>(w, x, count, sums, stride);
+  if (width == 4) return multiply_panel<kGroups, 4, kKind>(w, x, count, sums, stride);
+  if constexpr (kPanelTokens == 12) {
+    if (width == 8) return multiply_panel<kGroups, 8, kKind>(w, x, count, sums, stride);
   }
+  multiply_panel<kGroups, kPanelTokens, kKind>(w, x, count, sums, stride);
 }
 
 // One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk. `count`: weight
@@ -414,11 +412,29 @@ void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& 
     float* at = sums + t * stride;
     int g = 0;
     if (width == 1 && groups == 4) {
-      multiply_panel<4, 1, kKind, true>(w, x, count, at, stride);
+      multiply_panel<4, 1, kKind>(w, x, count, at, stride);
       continue;
     }
     for (; g + 2 <= groups; g += 2) multiply_width<2, kKind>(width, w + g, x, count, at + g * kLanes, stride);
     if (g < groups) multiply_width<1, kKind>(width, w + g, x, count, at + g * kLanes, stride);
+  }
+}
+
+// Columns decoded at once: what is decoded stays in the first cache (four tiles beside each other for a single token),
+// and sums are parked seldom.
+FL_INLINE int64_t chunk_columns(int64_t tokens) { return tokens <= 4 ? kChunkColumns / 2 : kChunkColumns; }
+
+// Asks for the weights of the chunk after this one, in the second cache.
+template <DType kType>
+FL_INLINE void prefetch_chunk(const TileSet& set, int64_t start, int64_t count) {
+  const int64_t tile_bytes = packed_tile_bytes(kType, set.columns);
+  const int64_t from = tile_bytes * (start + count) / set.columns;
+  const int64_t bytes = tile_bytes * count / set.columns;
+  for (int n = 0; n < set.count; ++n) {
+    const std::byte* at = from < tile_bytes ? set.tiles[n] + from : set.next[n];
+    for (int64_t line = 0; line < bytes; line += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
+    }
   }
 }
 
@@ -432,15 +448,17 @@ template <DType kType>
 void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scratch) {
   clear_sums(set, panels.num_tokens, sums);
   if constexpr (kType == DType::kF16 || kType == DType::kBF16) {
-    if (panels.num_tokens <= 4) {  // too few to pay for decoding ahead of multiplying
+    if (panels.num_tokens <= kPanelTokens) {  // what one panel would use once need not be decoded ahead
       constexpr Weights kKind = kType == DType::kF16 ? Weights::kF16 : Weights::kWide;
       return multiply_chunk<kKind>(set.tiles, set.count, panels, 0,
                                    (set.columns + panel_words(kKind) - 1) / panel_words(kKind), sums);
     }
   }
-  for (int64_t start = 0; start < set.columns; start += kChunkColumns) {
+  const int64_t step = chunk_columns(panels.num_tokens);
+  for (int64_t start = 0; start < set.columns; start += step) {
     const int64_t left = set.columns - start;
-    const int64_t count = left < kChunkColumns ? left : kChunkColumns;
+    const int64_t count = left < step ? left : step;
+    if constexpr (kType != DType::kF32) prefetch_chunk<kType>(set, start, count);
     const std::byte* chunk[kMaxTiles];
     for (int n = 0; n < set.count; ++n) {
       if constexpr (kType == DType::kF32) {
@@ -471,9 +489,11 @@ FL_INLINE void pair_chunk(float* decoded, int64_t count) {
 template <DType kType>
 void bf16_tiles(const TileSet& set, const Panels& panels, float* sums, float* scratch) {
   clear_sums(set, panels.num_tokens, sums);
-  for (int64_t start = 0; start < set.columns; start += kChunkColumns) {
+  const int64_t step = chunk_columns(panels.num_tokens);
+  for (int64_t start = 0; start < set.columns; start += step) {
     const int64_t left = set.columns - start;
-    const int64_t count = left < kChunkColumns ? left : kChunkColumns;
+    const int64_t count = left < step ? left : step;
+    if constexpr (kType != DType::kBF16) prefetch_chunk<kType>(set, start, count);
     const std::byte* chunk[kMaxTiles];
     for (int n = 0; n < set.count; ++n) {
       if constexpr (kType == DType::kBF16) {
