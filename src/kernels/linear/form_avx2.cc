@@ -10,7 +10,9 @@
 // The vocabulary comes before what is written in it.
 // clang-format off
 #include "kernels/common/cpu/simd_avx2.h"
-#include "kernels/linear/tile_kernels.h"
+#include "kernels/linear/tile_codes.h"
+#include "kernels/linear/tile_int8.h"
+#include "kernels/linear/tile_panels.h"
 #include "kernels/linear/row_kernels.h"
 #include "kernels/linear/form_table.h"
 // clang-format on
