@@ -20,6 +20,18 @@ uint32_t priority_of(float score) {
   return ~ascending;
 }
 
+constexpr std::string_view kSpace = "\xE2\x96\x81";
+
+bool ends_in_space(std::string_view text) { return text.ends_with(kSpace); }
+
+// Whether a U+2581 stands behind another character.
+bool has_inner_space(std::string_view piece) {
+  for (size_t at = piece.find(kSpace); at != std::string_view::npos; at = piece.find(kSpace, at + kSpace.size())) {
+    if (at > 0 && !ends_in_space(piece.substr(0, at))) return true;
+  }
+  return false;
+}
+
 std::string_view both(std::string_view text, const Symbol& left, const Symbol& right) {
   return text.substr(left.begin, left.length + right.length);
 }
@@ -61,6 +73,9 @@ ScoreModel::ScoreModel(std::shared_ptr<const Vocabulary> vocabulary, ScoredPiece
   const auto num_ids = static_cast<size_t>(vocabulary_->end_id());
   priorities_.resize(num_ids, UINT32_MAX);
   pieces_.types.resize(num_ids, PieceType::kNormal);
+  for (int32_t id = 0; id < vocabulary_->end_id() && words_are_apart_; ++id) {
+    words_are_apart_ = !has_inner_space(vocabulary_->text(id));
+  }
   if (pieces_.strict_types) {
     std::vector<ByteTrie::Key> keys;
     for (int32_t id = 0; id < vocabulary_->end_id(); ++id) {
@@ -127,8 +142,29 @@ void ScoreModel::emit_split(std::string_view piece, std::vector<int32_t>& ids) c
   }
 }
 
+// Merges never join what lies on the two sides of a place between words, so each word is merged by itself: the same ids
+// as merging the whole text, with a heap that stays small.
+size_t ScoreModel::stretch_end(std::string_view text, size_t begin) const {
+  if (!words_are_apart_) return text.size();
+  for (size_t at = text.find(kSpace, begin + 1); at != std::string_view::npos;
+       at = text.find(kSpace, at + kSpace.size())) {
+    if (!ends_in_space(text.substr(begin, at - begin))) return at;
+  }
+  return text.size();
+}
+
 void ScoreModel::encode(std::string_view text, BlockedIds blocked, MergeScratch& scratch,
                         std::vector<int32_t>& ids) const {
+  bool after_unknown = false;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = stretch_end(text, begin);
+    encode_stretch(text.substr(begin, end - begin), blocked, scratch, after_unknown, ids);
+    begin = end;
+  }
+}
+
+void ScoreModel::encode_stretch(std::string_view text, BlockedIds blocked, MergeScratch& scratch, bool& after_unknown,
+                                std::vector<int32_t>& ids) const {
   constexpr int32_t kFrozen = -2;
   scratch.clear();
   for (size_t pos = 0; pos < text.size();) {
@@ -140,7 +176,6 @@ void ScoreModel::encode(std::string_view text, BlockedIds blocked, MergeScratch&
     pos += length;
   }
   merge_symbols(scratch, [&](const Symbol& left, const Symbol& right) { return lookup(text, left, right, blocked); });
-  bool after_unknown = false;
   for (const Symbol& symbol : scratch.symbols) {
     if (symbol.length == 0) continue;
     const std::string_view piece = text.substr(symbol.begin, symbol.length);

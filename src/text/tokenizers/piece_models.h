@@ -48,6 +48,9 @@ class ScoreModel {
   void encode(std::string_view text, BlockedIds blocked, MergeScratch& scratch, std::vector<int32_t>& ids) const;
 
  private:
+  void encode_stretch(std::string_view text, BlockedIds blocked, MergeScratch& scratch, bool& after_unknown,
+                      std::vector<int32_t>& ids) const;
+  size_t stretch_end(std::string_view text, size_t begin) const;
   Merge lookup(std::string_view text, const Symbol& left, const Symbol& right, BlockedIds blocked) const;
   void emit_unknown(std::string_view piece, bool& after_unknown, std::vector<int32_t>& ids) const;
   void emit_split(std::string_view piece, std::vector<int32_t>& ids) const;
@@ -57,6 +60,8 @@ class ScoreModel {
   ScoredPieces pieces_;
   std::vector<uint32_t> priorities_;  // by id, smaller for better scores
   ByteTrie user_defined_;             // strict_types only
+  bool words_are_apart_ =
+      true;  // no piece has a U+2581 behind another character, so that no merge crosses such a place
   std::array<int32_t, 256> byte_ids_;
 };
 
