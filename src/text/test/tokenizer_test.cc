@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 #include "base/file_map.h"
 #include "text/gguf_vocabulary.h"
@@ -201,10 +201,11 @@ TEST(Errors, AnExponentialPatternStopsWithAnError) {
   EXPECT_EQ(tokenizer->encode(std::string(5000, 'a') + "b").code(), StatusCode::kUnsupported);
 }
 
+// Processor time, so that a busy machine does not fail the test.
 double seconds_for(const Tokenizer& tokenizer, const std::string& text) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   EXPECT_TRUE(tokenizer.encode(text).ok());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
 TEST(Time, LongRunsAreNotQuadratic) {
