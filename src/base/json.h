@@ -6,11 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json_fwd.h"
 #include "base/status.h"
 
 namespace firstlight {
-
-using Json = nlohmann::ordered_json;
 
 // Parses one JSON document. Errors: kInvalidData with line and column; nesting deeper than `max_depth` is refused too.
 // Strings must be valid UTF-8.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name Json without the library: for headers that pass it by reference or hand it out. base/json.h has the rest.
+// The name of the JSON type alone, for headers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/session.h"
+#include <cstdio>
 
 #include <algorithm>
 

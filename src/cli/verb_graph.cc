@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph: the IR or the plan at a named stage.
 #include <algorithm>
+#include <cstdio>
 
 #include "adapt/bring_up.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "device/cpu/detect.h"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // inspect: what a checkpoint is and whether all of it is understood. Loads no weights.
 #include <algorithm>
+#include <cstdio>
 
 #include "adapt/text_assets.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "formats/tensor_file.h"

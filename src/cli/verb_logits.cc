@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // logits: float32 logits of given token ids.
+#include <cstdio>
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/verbs.h"

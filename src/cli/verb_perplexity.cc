@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perplexity: of a text file, in windows that each begin with BOS where the tokenizer has one to add.
+#include <cstdio>
 #include "adapt/perplexity.h"
 
 #include "base/file_map.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // render: a chat template applied, the model's or a file.
+#include <cstdio>
 #include "adapt/text_assets.h"
 #include "base/file_map.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "text/chat_template.h"

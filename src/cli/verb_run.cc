@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: one prompt, text to stdout.
+#include <cstdio>
 #include <cstdlib>
 
+#include "base/json.h"
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/verbs.h"

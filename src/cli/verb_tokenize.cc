@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tokenize: ids of a text, or text of ids.
+#include <cstdio>
 #include <iostream>
 #include <iterator>
 
 #include "adapt/text_assets.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench: time to first token and throughput, beside the roof of this machine measured in the same run.
+#include <algorithm>
+#include <cstdio>
+
+#include "adapt/benchmark.h"
+#include "base/json.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "device/cpu/detect.h"
+#include "device/cpu/measure.h"
+
+namespace firstlight::cli {
+
+Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
+  adapt::BenchmarkOptions options;
+  options.prompts = FL_TRY(parse_integers("--prompt", flags.prompt));
+  options.depths = FL_TRY(parse_integers("--depth", flags.depth));
+  options.batches = FL_TRY(parse_integers("--batch", flags.batch));
+  options.decode_tokens = flags.decode;
+  if (flags.decode < 0) return invalid_argument("--decode " + std::to_string(flags.decode) + ": 0 or more wanted");
+  const int64_t widest = *std::max_element(options.batches.begin(), options.batches.end());
+  if (widest < 1 || widest > 512) return invalid_argument("--batch " + flags.batch + ": 1 to 512 wanted");
+  const int64_t outputs = std::max<int64_t>(widest, 16);
+  const Session session = FL_TRY(open_session(common, {{outputs, outputs}, {512, outputs}}));
+  const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
+  Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});
+  options.row_done = [&] { bar.advance(1); };
+  const auto rows = FL_TRY(adapt::benchmark(*session.loaded->executor, options));
+  bar.finish();
+  const target::CpuRoof roof = device::measure_cpu(device::detect_cpu(), *session.loaded->pool);
+  const auto& memory = session.loaded->executor->memory();
+  if (common.json) {
+    Json list = Json::array();
+    for (const auto& row : rows) {
+      list.push_back({{"prompt", row.prompt},
+                      {"depth", row.depth},
+                      {"batch", row.batch},
+                      {"ttft_s", row.ttft_s},
+                      {"prompt_tps", row.prompt_tps},
+                      {"decode_tps", row.decode_tps}});
+    }
+    print_json({{"rows", std::move(list)},
+                {"roof",
+                 {{"read_gbps", roof.read_gbps},
+                  {"f32_tflops", roof.f32_tflops},
+                  {"bf16_tflops", roof.bf16_tflops},
+                  {"int8_tops", roof.int8_tops}}},
+                {"threads", session.loaded->pool->num_threads()},
+                {"backend", session.loaded->executor->plan().backend},
+                {"compute", session.loaded->executor->plan().compute_mode},
+                {"load_s", session.loaded->total_seconds()},
+                {"weights_bytes", memory.resident_bytes + memory.mapped_bytes}});
+  } else {
+    std::printf("%8s %8s %6s %10s %12s %12s\n", "prompt", "depth", "batch", "ttft s", "prompt tok/s", "decode tok/s");
+    for (const auto& row : rows) {
+      std::printf("%8lld %8lld %6lld %10.3f %12.1f %12.1f\n", static_cast<long long>(row.prompt),
+                  static_cast<long long>(row.depth), static_cast<long long>(row.batch), row.ttft_s, row.prompt_tps,
+                  row.decode_tps);
+    }
+    std::printf("roof: read %.1f GB/s, f32 %.2f, bf16 %.2f Tflop/s, int8 %.2f Top/s on %d threads\n", roof.read_gbps,
+                roof.f32_tflops, roof.bf16_tflops, roof.int8_tops, session.loaded->pool->num_threads());
+  }
+  FL_TRY(session.finish(common));
+  return 0;
+}
+
+}  // namespace firstlight::cli
