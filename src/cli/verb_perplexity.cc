@@ -4,6 +4,7 @@
 #include "adapt/perplexity.h"
 
 #include "base/file_map.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
