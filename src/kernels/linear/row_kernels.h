@@ -55,7 +55,9 @@ void quantise_row(const float* row, int64_t padded, int64_t token, const Int8Row
     Int codes[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      codes[v] = int_of(mul_f(values[v], set_f(inverse)));
+      // min returns its second operand for a NaN: a code in range whatever comes in.
+      const Float scaled = max_f(min_f(mul_f(values[v], set_f(inverse)), set_f(127)), set_f(-127));
+      codes[v] = int_of(scaled);
       store_low_bytes(rows.codes + at * kBlockColumns + v * kLanes, codes[v]);
     }
     Int low = codes[0];
