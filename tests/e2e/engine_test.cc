@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine over a real model: a tiny checkpoint of tests/golden on the reference backend, from submit() to the last
+// event, and behind the server's generator. Stands above the modules because bringing a model up takes all of them.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <thread>
+
+#include "adapt/bring_up.h"
+#include "base/json.h"
+#include "engine/scorer.h"
+#include "server/engine_generator.h"
+
+namespace firstlight::engine {
+namespace {
+
+using request::FinishReason;
+using request::Request;
+using request::TokenEvent;
+
+struct Output {
+  std::vector<int32_t> tokens;
+  std::vector<TokenEvent> events;
+  FinishReason finish = FinishReason::kNone;
+  int num_finishes = 0;
+};
+
+class EngineTest : public testing::Test {
+ protected:
+  static std::string golden_path() { return std::string(FL_SOURCE_DIR) + "/tests/golden/data/llama"; }
+
+  static void SetUpTestSuite() {
+    adapt::BringUpOptions options;
+    options.backend = catalog::Backend::kReference;
+    options.num_threads = 1;
+    options.buckets = {{8, 4}};  // smaller than the prompt, so that it comes in pieces
+    auto loaded = adapt::bring_up(golden_path(), options);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    model_ = std::move(*loaded);
+    std::ifstream file(golden_path() + "/golden.json");
+    const Json golden = Json::parse(file);
+    prompt_ = golden["prompt"].get<std::vector<int32_t>>();
+    continuation_ = golden["continuation"].get<std::vector<int32_t>>();
+  }
+  static void TearDownTestSuite() { model_ = nullptr; }
+
+  std::unique_ptr<Engine> make(const EngineOptions& options = {.max_context = 64, .page_rows = 4}) {
+    auto engine = Engine::create(*model_->executor, options, EngineMetrics::in(metrics));
+    EXPECT_TRUE(engine.ok());
+    return std::move(*engine);
+  }
+  static Request greedy(std::vector<int32_t> prompt, int64_t max_tokens) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    return request;
+  }
+  static EventSink into(Output& output) {
+    return [&output](const TokenEvent& event) {
+      EXPECT_EQ(output.num_finishes, 0) << "an event after the last";
+      if (event.token) output.tokens.push_back(*event.token);
+      output.events.push_back(event);
+      output.finish = event.finish;
+      output.num_finishes += event.finish != FinishReason::kNone;
+    };
+  }
+  static Output run(Engine& engine, Request request) {
+    Output output;
+    const auto ticket = engine.submit(std::move(request), into(output));
+    EXPECT_TRUE(ticket.ok()) << ticket.status().message();
+    engine.run_until_idle();
+    EXPECT_EQ(output.num_finishes, 1);
+    return output;
+  }
+  double state_bytes() const { return metrics_gauge("firstlight_state_bytes"); }
+  double metrics_gauge(const std::string& name) const {
+    const std::string text = metrics.exposition();
+    const size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  }
+
+  static inline std::unique_ptr<adapt::LoadedModel> model_;
+  static inline std::vector<int32_t> prompt_, continuation_;
+  Metrics metrics;
+};
+
+TEST_F(EngineTest, ContinuesAsTheGoldenDoes) {
+  const auto engine = make();
+  const Output output = run(*engine, greedy(prompt_, static_cast<int64_t>(continuation_.size())));
+  EXPECT_EQ(output.tokens, continuation_);
+  EXPECT_EQ(output.finish, FinishReason::kLength);
+  EXPECT_EQ(state_bytes(), 0) << "all state has been given back";
+}
+
+TEST_F(EngineTest, ABatchSaysWhatEachWouldSayAlone) {
+  const auto engine = make({.max_context = 64, .max_sequences = 3, .page_rows = 4});
+  std::vector<Request> requests;
+  for (int i = 0; i < 7; ++i) {
+    Request one = greedy({prompt_.begin() + i, prompt_.begin() + i + 4 + 3 * i}, 5 + i);
+    if (i % 2 == 1) {
+      one.sampling.temperature = 1;
+      one.sampling.seed = 100 + static_cast<uint64_t>(i);
+      one.sampling.presence_penalty = 0.5;
+    }
+    requests.push_back(one);
+  }
+  std::vector<Output> alone;
+  for (const Request& request : requests) alone.push_back(run(*engine, request));
+  std::vector<Output> together(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) ASSERT_TRUE(engine->submit(requests[i], into(together[i])).ok());
+  engine->run_until_idle();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(together[i].tokens, alone[i].tokens) << i;
+    EXPECT_EQ(together[i].finish, FinishReason::kLength);
+    EXPECT_EQ(together[i].num_finishes, 1);
+  }
+  EXPECT_EQ(state_bytes(), 0);
+}
+
+TEST_F(EngineTest, SeedsAreStreamsOfTheirOwn) {
+  const auto engine = make();
+  Request request = greedy(prompt_, 20);
+  request.sampling.temperature = 1.5;
+  request.sampling.seed = 5;
+  const auto first = run(*engine, request).tokens;
+  EXPECT_EQ(run(*engine, request).tokens, first);
+  request.sampling.seed = 6;
+  EXPECT_NE(run(*engine, request).tokens, first);
+  request.sampling.seed.reset();
+  const auto fresh = run(*engine, request).tokens;
+  EXPECT_NE(run(*engine, request).tokens, fresh) << "no seed is a fresh one each time";
+}
+
+TEST_F(EngineTest, StopTokensEndTheOutputAndAreNotPartOfIt) {
+  const auto engine = make({.max_context = 64, .page_rows = 4, .stop_token_ids = {continuation_[5]}});
+  Output models = run(*engine, greedy(prompt_, 16));
+  EXPECT_EQ(models.tokens, std::vector<int32_t>(continuation_.begin(), continuation_.begin() + 5));
+  EXPECT_EQ(models.finish, FinishReason::kStop);
+  EXPECT_EQ(models.events.back().stop_token, continuation_[5]);
+  EXPECT_FALSE(models.events.back().token.has_value());
+  Request ignoring = greedy(prompt_, 16);
+  ignoring.ignore_model_stops = true;
+  EXPECT_EQ(run(*engine, ignoring).tokens, continuation_);
+  ignoring.stop_token_ids = {continuation_[2]};
+  EXPECT_EQ(run(*engine, ignoring).tokens.size(), 2u);
+}
+
+TEST_F(EngineTest, TheContextIsALimit) {
+  const auto engine = make({.max_context = 40, .page_rows = 4});
+  const Output cut = run(*engine, greedy(prompt_, 1000));  // 36 tokens
+  EXPECT_EQ(cut.tokens.size(), 40 - prompt_.size());
+  EXPECT_EQ(cut.finish, FinishReason::kLength);
+  const std::vector<int32_t> full(40, 3);
+  const auto refused = engine->submit(greedy(full, 1), [](const auto&) { FAIL(); });
+  ASSERT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("40"), std::string::npos);
+  EXPECT_NE(refused.status().message().find("39"), std::string::npos);
+}
+
+TEST_F(EngineTest, RefusesWhatCannotRun) {
+  const auto engine = make();
+  const auto code = [&](Request request) {
+    return engine->submit(std::move(request), [](const auto&) { FAIL(); }).code();
+  };
+  EXPECT_EQ(code(greedy({}, 1)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(greedy({-1}, 1)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(greedy({static_cast<int32_t>(engine->vocab_size())}, 1)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(greedy({1}, 0)), StatusCode::kInvalidArgument);
+  Request hot = greedy({1}, 1);
+  hot.sampling.temperature = -1;
+  EXPECT_EQ(code(hot), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(engine->step());
+}
+
+TEST_F(EngineTest, TheQueueHasAnEnd) {
+  const auto engine = make({.max_context = 64, .max_sequences = 1, .max_waiting = 2, .page_rows = 4});
+  Output first, second;
+  ASSERT_TRUE(engine->submit(greedy(prompt_, 2), into(first)).ok());
+  ASSERT_TRUE(engine->submit(greedy(prompt_, 2), into(second)).ok());
+  EXPECT_EQ(engine->submit(greedy(prompt_, 2), [](const auto&) { FAIL(); }).code(), StatusCode::kUnavailable);
+  engine->run_until_idle();
+  EXPECT_EQ(first.tokens, second.tokens);
+  EXPECT_EQ(run(*engine, greedy(prompt_, 2)).tokens, first.tokens) << "there is room again";
+}
+
+TEST_F(EngineTest, CancelsWhatRunsAndWhatWaits) {
+  const auto engine = make({.max_context = 64, .max_sequences = 1, .page_rows = 4});
+  Output running, waiting, last;
+  const auto running_ticket = engine->submit(greedy(prompt_, 20), into(running));
+  const auto waiting_ticket = engine->submit(greedy(prompt_, 20), into(waiting));
+  ASSERT_TRUE(engine->submit(greedy(prompt_, 3), into(last)).ok());
+  while (running.tokens.size() < 3) ASSERT_TRUE(engine->step());
+  engine->cancel(*waiting_ticket);
+  engine->cancel(*running_ticket);
+  engine->cancel(*running_ticket);
+  engine->cancel(999);
+  engine->step();
+  EXPECT_EQ(running.finish, FinishReason::kCancelled);
+  EXPECT_EQ(running.tokens.size(), 3u);
+  EXPECT_EQ(waiting.finish, FinishReason::kCancelled);
+  EXPECT_EQ(waiting.tokens.size(), 0u) << "it never started";
+  engine->run_until_idle();
+  EXPECT_EQ(last.tokens, std::vector<int32_t>(continuation_.begin(), continuation_.begin() + 3));
+  engine->cancel(*running_ticket);
+  engine->run_until_idle();
+  EXPECT_EQ(running.num_finishes, 1);
+  EXPECT_EQ(state_bytes(), 0);
+}
+
+TEST_F(EngineTest, StateHasACapacity) {
+  const auto measure = kv::StateCache::create(model_->executor->plan().states, {.page_rows = 4});
+  ASSERT_TRUE(measure.ok());
+  const int64_t capacity = 2 * measure->bytes_for_length(40);
+  const auto engine = make({.max_context = 128, .max_sequences = 8, .state_capacity_bytes = capacity, .page_rows = 4});
+  std::vector<Output> outputs(5);
+  for (Output& output : outputs) ASSERT_TRUE(engine->submit(greedy(prompt_, 4), into(output)).ok());
+  Output large;
+  ASSERT_TRUE(engine->submit(greedy(prompt_, 80), into(large)).ok());
+  double most = 0;
+  while (engine->step()) most = std::max(most, state_bytes());
+  EXPECT_LE(most, static_cast<double>(capacity));
+  EXPECT_GT(most, 0);
+  for (const Output& output : outputs) {
+    EXPECT_EQ(output.tokens, std::vector<int32_t>(continuation_.begin(), continuation_.begin() + 4));
+  }
+  EXPECT_EQ(large.finish, FinishReason::kError) << "it can never fit, and fails alone";
+  EXPECT_EQ(large.events.back().error.code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(state_bytes(), 0);
+}
+
+TEST_F(EngineTest, LogprobsAreThoseOfTheRawLogits) {
+  const auto engine = make();
+  Request request = greedy(prompt_, 4);
+  request.sampling.num_logprobs = 3;
+  request.sampling.logit_bias[0] = -100;  // changes what is sampled, not what is told
+  const Output output = run(*engine, request);
+  std::vector<int32_t> all = prompt_;
+  all.insert(all.end(), output.tokens.begin(), output.tokens.end());
+  std::vector<std::vector<float>> rows;
+  const Status scored =
+      score(*model_->executor, all, {.chunk = 3, .first_row = static_cast<int64_t>(prompt_.size()) - 1},
+            [&](int64_t, std::span<const float> logits) { rows.emplace_back(logits.begin(), logits.end()); });
+  ASSERT_TRUE(scored.ok()) << scored.message();
+  ASSERT_EQ(rows.size(), 5u);
+  for (size_t i = 0; i < 4; ++i) {
+    const TokenEvent& event = output.events[i];
+    double sum = 0;
+    for (const float logit : rows[i]) sum += std::exp(static_cast<double>(logit));
+    const auto token = static_cast<size_t>(*event.token);
+    EXPECT_NEAR(event.logprob->logprob, static_cast<double>(rows[i][token]) - std::log(sum), 1e-5);
+    ASSERT_EQ(event.top_logprobs.size(), 3u);
+    EXPECT_GE(event.top_logprobs[0].logprob, event.top_logprobs[1].logprob);
+  }
+}
+
+TEST_F(EngineTest, ManyThreadsMaySubmitAndCancelWhileItRuns) {
+  const auto engine = make({.max_context = 64, .max_sequences = 4, .page_rows = 4});
+  server::Readiness readiness;
+  readiness.set_ready();
+  server::EngineGenerator generator(*engine, readiness, nullptr);
+  std::atomic<int> finished{0}, wrong{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&, i] {
+      for (int k = 0; k < 5; ++k) {
+        const auto output = std::make_shared<Output>();
+        const auto done = std::make_shared<std::atomic<bool>>(false);
+        const auto ticket = generator.submit(greedy(prompt_, 6), [&, output, done](const TokenEvent& event) {
+          if (event.token) output->tokens.push_back(*event.token);
+          if (event.finish == FinishReason::kNone) return;
+          ++finished;
+          const std::vector<int32_t> expected(continuation_.begin(), continuation_.begin() + 6);
+          if (event.finish != FinishReason::kCancelled && output->tokens != expected) ++wrong;
+          *done = true;
+        });
+        if (!ticket.ok()) continue;
+        if ((i + k) % 3 == 0) generator.cancel(*ticket);
+        while (!*done) std::this_thread::yield();
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(finished, 20);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(readiness.is_ready());
+}
+
+TEST_F(EngineTest, AStopCancelsWhatIsLeft) {
+  const auto engine = make();
+  server::Readiness readiness;
+  readiness.set_ready();
+  std::atomic<int> cancelled{0};
+  {
+    server::EngineGenerator generator(*engine, readiness, nullptr);
+    Request request = greedy({prompt_[0]}, 60);
+    for (int i = 0; i < 30; ++i) {
+      ASSERT_TRUE(generator
+                      .submit(request,
+                              [&](const TokenEvent& event) {
+                                cancelled +=
+                                    event.finish == FinishReason::kCancelled || event.finish == FinishReason::kError;
+                              })
+                      .ok());
+    }
+  }
+  EXPECT_GT(cancelled, 0);
+  EXPECT_FALSE(readiness.is_ready());
+}
+
+}  // namespace
+}  // namespace firstlight::engine

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`firstlight serve` as its users meet it: a tiny golden checkpoint with a tokenizer of single characters, the cases of
+serve_cases.json, clients that hang up, load, and an orderly end. Standard library only.
+
+    serve_test.py PROGRAM
+"""
+
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden" / "data" / "llama"
+TEMPLATE = (
+    "{{ bos_token }}{% if messages[0].role == 'assistant' %}{{ raise_exception('users come first') }}{% endif %}"
+    "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 \n.,:;!?'-()[]<>/_*+=ABCD"
+
+
+def make_model(folder):
+    """The golden checkpoint with a tokenizer; returns the vocabulary by id."""
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes((GOLDEN / name).read_bytes())
+    special = ["<unk>", "<s>", "</s>"]
+    pieces = special + list(CHARACTERS)
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": i, "content": s, "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            for i, s in enumerate(special)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": {"type": "Fuse"},
+        "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {p: i for i, p in enumerate(pieces)}, "merges": []},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    config = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return pieces
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def request(port, method, path, body=None, key="k"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    if key:
+        headers["Authorization"] = "Bearer " + key
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+def filled(value, names):
+    """The value with "$name" replaced, at any depth."""
+    if isinstance(value, str) and value.startswith("$"):
+        return names[value[1:]]
+    if isinstance(value, list):
+        return [filled(v, names) for v in value]
+    if isinstance(value, dict):
+        return {k: filled(v, names) for k, v in value.items()}
+    return value
+
+
+def at(document, path):
+    for part in path.split("."):
+        document = document[int(part)] if isinstance(document, list) else document[part]
+    return document
+
+
+def read_stream(text):
+    """Texts and finish reasons by choice; checks the shape."""
+    events = text.split("\n\n")
+    assert events.pop() == "" and events.pop() == "data: [DONE]", text[-200:]
+    texts, finishes, ids = {}, {}, set()
+    for event in events:
+        assert event.startswith("data: "), event
+        chunk = json.loads(event[6:])
+        ids.add(chunk["id"])
+        for choice in chunk["choices"]:
+            index = choice["index"]
+            assert index not in finishes, "a chunk after the finish"
+            if "delta" in choice:
+                assert index in texts or choice["delta"].get("role") == "assistant", "the role comes first"
+            piece = choice["text"] if "text" in choice else choice["delta"].get("content", "")
+            texts[index] = texts.get(index, "") + piece
+            if choice["finish_reason"] is not None:
+                finishes[index] = choice["finish_reason"]
+    assert len(ids) == 1, "one id per stream"
+    assert sorted(texts) == sorted(finishes), "one finish per choice"
+    return [texts[i] for i in sorted(texts)], [finishes[i] for i in sorted(finishes)]
+
+
+def check_case(port, case, names):
+    method = "GET" if "get" in case else "POST"
+    body = None
+    if method == "POST":
+        body = case["raw"] if "raw" in case else json.dumps(filled(case["body"], names))
+    status, text = request(port, method, case.get("get") or case["post"], body)
+    assert status == case["status"], f"status {status}: {text[:300]}"
+    if "contains" in case:
+        assert case["contains"] in text, text[:300]
+    if case.get("stream"):
+        texts, finishes = read_stream(text)
+        assert finishes == case["finishes"], finishes
+        if "texts" in case:
+            assert texts == filled(case["texts"], names), texts
+        return
+    for path, wanted in filled(case.get("is", {}), names).items():
+        assert at(json.loads(text), path) == wanted, f"{path}: {at(json.loads(text), path)!r}, {wanted!r} wanted"
+    for path in case.get("has", []):
+        assert at(json.loads(text), path) is not None, f"{path} is missing"
+
+
+def gauge(port, name):
+    _, text = request(port, "GET", "/metrics")
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+def check_hang_ups(port, names):
+    """Clients that go away in mid-stream: their requests end, and all state is given back."""
+    body = json.dumps({"prompt": names["prompt"], "n": 4, "stream": True, "ignore_eos": True, "max_tokens": 80})
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer k\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            client.sendall((head + body).encode())
+            client.recv(200)
+    deadline = time.monotonic() + 30
+    while gauge(port, "firstlight_requests_running") or gauge(port, "firstlight_http_requests_in_flight"):
+        assert time.monotonic() < deadline, "requests of clients that are gone still run"
+        time.sleep(0.05)
+    # The engine tells the state it holds with each step: one more request, and it must be all there is.
+    request(port, "POST", "/v1/completions", json.dumps({"prompt": names["prompt"], "max_tokens": 2}))
+    assert gauge(port, "firstlight_state_bytes") == 0
+
+
+def check_load(port, names):
+    """Many clients at once get what each gets alone; liveness answers meanwhile."""
+    body = json.dumps({"prompt": names["prompt"], "max_tokens": 16, "temperature": 0, "skip_special_tokens": False})
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        answers = [pool.submit(request, port, "POST", "/v1/completions", body) for _ in range(24)]
+        started = time.monotonic()
+        assert request(port, "GET", "/health")[0] == 200
+        assert time.monotonic() - started < 5
+        for answer in answers:
+            status, text = answer.result()
+            assert status == 200 and json.loads(text)["choices"][0]["text"] == names["continuation"], text[:300]
+
+
+def wait_until_ready(port, program):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert program.poll() is None, f"the program ended with {program.returncode}"
+        try:
+            if request(port, "GET", "/ready")[0] == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError("not ready in time")
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        pieces = make_model(pathlib.Path(folder))
+        golden = json.loads((GOLDEN / "golden.json").read_text())
+        names = {
+            "prompt": golden["prompt"],
+            "prompt_tokens": len(golden["prompt"]),
+            "continuation": "".join(pieces[i] for i in golden["continuation"]),
+            "too_long": [5] * 5000,
+        }
+        port = free_port()
+        command = [sys.argv[1], "serve", folder, "--backend", "reference", "--port", str(port), "--api-key", "k"]
+        program = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            wait_until_ready(port, program)
+            checks = [(case["name"], lambda case=case: check_case(port, case, names))
+                      for case in json.loads((HERE / "serve_cases.json").read_text())]
+            checks.append(("wrong key", lambda: check_status(request(port, "GET", "/v1/models", key="x")[0], 401)))
+            checks.append(("hang-ups", lambda: check_hang_ups(port, names)))
+            checks.append(("load", lambda: check_load(port, names)))
+            for name, check in checks:
+                try:
+                    check()
+                except Exception as error:  # every case is told, whatever went wrong in it
+                    failures += 1
+                    print(f"FAILED {name}: {type(error).__name__}: {error}")
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(timeout=30) == 0, f"exit status {program.returncode} after SIGTERM"
+        finally:
+            program.kill()
+            program.wait()
+        print(f"{len(checks)} checks, {failures} failed")
+    return 1 if failures else 0
+
+
+def check_status(found, wanted):
+    assert found == wanted, f"status {found}, {wanted} wanted"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
