@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's matrix kernels: one row per operator and instruction set; every compute mode and every stored type that can
-// be packed (kernels/linear/packing.h), packed or row-major (slower: packed on the way).
+// be packed (tensor/packing.h), packed or row-major (slower: packed on the way).
 #include <algorithm>
 
 #include "catalog/tables.h"
+#include "tensor/packing.h"
 
 namespace firstlight::catalog {
 namespace {
@@ -13,12 +14,7 @@ using tensor::DType;
 using tensor::Layout;
 using tensor::Type;
 
-bool is_packable(const Type& type) {
-  const tensor::DTypeInfo& info = tensor::dtype_info(type.dtype);
-  const bool small_float = type.dtype == DType::kF32 || type.dtype == DType::kF16 || type.dtype == DType::kBF16 ||
-                           type.dtype == DType::kF8E4M3 || type.dtype == DType::kF8E5M2;
-  return small_float || info.is_quantised;
-}
+bool is_packable(const Type& type) { return tensor::can_pack(type.dtype); }
 
 bool is_row_major(const Type& type) { return type.layout == Layout::kRowMajor; }
 
