@@ -42,6 +42,10 @@ tensor::DType weight_dtype(const ir::Graph& graph, const ir::Node& node) {
   return tensor::DType::kF32;
 }
 
+std::string label_of(const ir::Node& node) {
+  return (node.scope.empty() ? "" : node.scope + " ") + std::string(ops::op_name(node.op));
+}
+
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const CompileOptions& options)
@@ -126,7 +130,7 @@ class Lowering {
   Status lower_region(const ir::Region& region, plan::Block& block) {
     for (const ir::NodeId id : region.nodes) {
       const ir::Node& node = graph_.node(id);
-      const std::string where = node.scope + " " + std::string(ops::op_name(node.op));
+      const std::string where = label_of(node);
       switch (node.op) {
         case ops::OpKind::kPerExpert:
           FL_TRY(lower_per_expert(node, block));
@@ -187,9 +191,8 @@ class Lowering {
       if (made >= 0) step.outputs.push_back(made);
     }
     auto& steps = load ? plan_.load_steps : block.steps;
-    steps.push_back({.body = std::move(step),
-                     .step_class = load ? StepClass::kIo : class_of(node.op),
-                     .label = node.scope + " " + std::string(ops::op_name(node.op))});
+    steps.push_back(
+        {.body = std::move(step), .step_class = load ? StepClass::kIo : class_of(node.op), .label = label_of(node)});
     return ok_status();
   }
 
@@ -203,7 +206,7 @@ class Lowering {
 
   Status lower_per_expert(const ir::Node& node, plan::Block& block) {
     const ir::Region& region = node.regions[0];
-    if (inside_expert_) return unsupported(node.scope + ": per_expert inside per_expert");
+    if (inside_expert_) return unsupported(label_of(node) + " stands inside another per_expert");
     plan::PerExpertStep step;
     step.num_experts = node.attributes.get_int("num_experts");
     step.weight_on_input = node.attributes.get_string("weight_on") == "input";
@@ -225,8 +228,7 @@ class Lowering {
     inside_expert_ = false;
     step.result = buffer(region.yields[0]);
     step.output = new_result(node.results[0], false);
-    block.steps.push_back(
-        {.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " per_expert"});
+    block.steps.push_back({.body = std::move(step), .step_class = StepClass::kCompute, .label = label_of(node)});
     return ok_status();
   }
 
@@ -248,7 +250,7 @@ class Lowering {
       const BufferId made = new_result(id, false);
       if (made >= 0) step.outputs.push_back(made);
     }
-    block.steps.push_back({.body = std::move(step), .step_class = StepClass::kCompute, .label = node.scope + " if"});
+    block.steps.push_back({.body = std::move(step), .step_class = StepClass::kCompute, .label = label_of(node)});
     return ok_status();
   }
 
