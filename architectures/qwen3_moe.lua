@@ -31,10 +31,11 @@ return architecture {
     p.experts, p.top_k = c:any { "num_experts", "num_local_experts" }, c:count "num_experts_per_tok"
     p.expert_width, p.norm_topk = c:count "moe_intermediate_size", c:bool("norm_topk_prob", false)
     p.is_sparse = sparse_layers(c, p.layers)
-    p.intermediate = c:count "intermediate_size"
+    p.intermediate = c:count("intermediate_size", nil)
     local any_dense = false
     for i = 0, p.layers - 1 do any_dense = any_dense or not p.is_sparse(i) end
     if not any_dense then c:waive("intermediate_size", "every layer has experts") end
+    if any_dense and not p.intermediate then error "a layer is dense, but intermediate_size is missing" end
     return p
   end,
 

@@ -93,6 +93,7 @@ function families.qwen3moe(g, key, c)
   head_size(key, c)
   c.num_experts, c.num_experts_per_tok = key.int "expert_count", key.int "expert_used_count"
   c.moe_intermediate_size = key.int "expert_feed_forward_length"
+  key.waive("feed_forward_length", "every layer has experts")
   c.norm_topk_prob, c.mlp_only_layers, c.decoder_sparse_step = true, nil, 1
 end
 
@@ -132,6 +133,7 @@ function families.deepseek2(g, key, c)
   -- Files with one latent key head state its width, and the sizes of the expanded heads beside it.
   local wide, value = key.int("attention.key_length_mla", nil), key.int("attention.value_length_mla", nil)
   if wide then
+    key.waive("attention.head_count_kv", "the one latent row; every head reads it")
     key.waive("attention.key_length", "the latent row; key_length_mla states the heads")
     key.waive("attention.value_length", "the latent row; value_length_mla states the heads")
     c.num_key_value_heads = c.num_attention_heads

@@ -9,7 +9,7 @@
 namespace firstlight::intake {
 namespace {
 
-constexpr size_t kMaxNodes = 400'000;
+constexpr size_t kMaxNodes = 100'000;
 constexpr size_t kMaxValues = 1'200'000;
 
 int no_order(lua_State* state) {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configs of real releases: those of the shipped families trace with every key bound or waived; the others are refused
+// for a stated reason. Tensor lists of real checkpoints are bound whole.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file_map.h"
+#include "base/json.h"
+#include "intake/intake.h"
+
+namespace firstlight::intake {
+namespace {
+
+const std::string kShared = std::string(FL_SOURCE_DIR) + "/../shared/data/";
+
+ModelDescription description_of(const std::string& directory) {
+  ModelDescription description{.config = read_text_file(directory + "/config.json").value(),
+                               .config_name = directory + "/config.json"};
+  if (const auto text = read_text_file(directory + "/generation_config.json"); text.ok())
+    description.generation_config = *text;
+  if (const auto text = read_text_file(directory + "/hf_quant_config.json"); text.ok())
+    description.quantisation = *text;
+  return description;
+}
+
+TEST(ReleasedConfigs, ShippedFamiliesAreCoveredWhole) {
+  if (!std::filesystem::exists(kShared + "configs")) GTEST_SKIP() << "needs shared data: configs";
+  for (const char* name : {"Meta-Llama-3.1-8B",
+                           "Meta-Llama-3.1-70B",
+                           "Meta-Llama-3.1-405B",
+                           "Llama-3.2-1B",
+                           "Mistral-7B-Instruct",
+                           "Devstral-Small-2507",
+                           "Qwen2.5-0.5B",
+                           "Qwen2.5-7B",
+                           "Qwen2.5-72B",
+                           "Qwen3-0.6B",
+                           "Qwen3-8B",
+                           "Qwen3-32B",
+                           "Qwen3-32B-FP8",
+                           "mediatek-Qwen3-4B",
+                           "Qwen3-30B-A3B",
+                           "Qwen3-30B-A3B-FP8",
+                           "Gemma-3-27b-it",
+                           "gpt-oss-120b",
+                           "DeepSeek-V3",
+                           "DeepSeek-V3.1",
+                           "DeepSeek-R1",
+                           "Kimi-K2-Instruct"}) {
+    const auto model = trace_model(description_of(kShared + "configs/" + name), nullptr);
+    ASSERT_TRUE(model.ok()) << name << ": " << model.status().to_string();
+    EXPECT_TRUE(model->coverage.complete()) << name;
+    EXPECT_FALSE(model->tokens.eos.empty()) << name;
+  }
+}
+
+TEST(ReleasedConfigs, OthersAreRefusedForAReason) {
+  if (!std::filesystem::exists(kShared + "configs")) GTEST_SKIP() << "needs shared data: configs";
+  const struct {
+    const char* name;
+    const char* reason;
+  } cases[] = {{"Skywork-Reward-Llama", "LlamaForSequenceClassification"},
+               {"e5-mistral-7b", "MistralModel"},
+               {"gte-Qwen2-7B", "is_causal"},
+               {"Llama-3.1-405B-ome", "fbgemm_fp8"},
+               {"Llama-3.1-70B-Instruct-FP8", "hf_quant_config.json"},
+               {"DeepSeek-V3.1-NVFP4", "hf_quant_config.json"},
+               {"Qwen3-32B-FP8-Static-PerTensor", "quant"},
+               {"mediatek-gemma3_1b_it", "global_local_attention_pattern"},
+               {"Mixtral-8x22B-v0.1", "no spec matches model_type \"mixtral\""},
+               {"DeepSeek-V3.2", "no spec matches model_type \"deepseek_v32\""}};
+  for (const auto& c : cases) {
+    const auto model = trace_model(description_of(kShared + "configs/" + c.name), nullptr);
+    ASSERT_FALSE(model.ok()) << c.name;
+    EXPECT_NE(model.status().message().find(c.reason), std::string::npos) << c.name << ": " << model.status().message();
+  }
+}
+
+// "0-23", "3,5-9:2" and so on, both ends included.
+std::vector<std::string> expand(const std::string& ranges) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < ranges.size();) {
+    const size_t comma = std::min(ranges.find(',', at), ranges.size());
+    const std::string part = ranges.substr(at, comma - at);
+    const size_t dash = part.find('-'), colon = part.find(':');
+    const int first = std::stoi(part), last = dash == std::string::npos ? first : std::stoi(part.substr(dash + 1));
+    const int step = colon == std::string::npos ? 1 : std::stoi(part.substr(colon + 1));
+    for (int i = first; i <= last; i += step) out.push_back(std::to_string(i));
+    at = comma + 1;
+  }
+  return out;
+}
+
+std::string with(std::string name, const std::string& mark, const std::string& value) {
+  const size_t at = name.find(mark);
+  return at == std::string::npos ? name : name.replace(at, mark.size(), value);
+}
+
+std::vector<TensorHeader> manifest(const std::string& path) {
+  const std::map<std::string, tensor::DType> dtypes = {{"BF16", tensor::DType::kBF16},
+                                                       {"F32", tensor::DType::kF32},
+                                                       {"U8", tensor::DType::kU8},
+                                                       {"F8_E4M3", tensor::DType::kF8E4M3}};
+  std::vector<TensorHeader> headers;
+  const Json list = parse_json(read_text_file(path).value()).value();
+  for (const Json& entry : list.at("tensors")) {
+    const auto layers = entry.contains("L") ? expand(entry.at("L").get<std::string>()) : std::vector<std::string>{""};
+    for (const std::string& layer : layers) {
+      headers.push_back({with(entry.at("name").get<std::string>(), "{L}", layer),
+                         dtypes.at(entry.at("dtype").get<std::string>()),
+                         entry.at("shape").get<std::vector<int64_t>>()});
+    }
+  }
+  return headers;
+}
+
+TEST(ReleasedConfigs, GptOss20BIsBoundTensorByTensor) {
+  const std::string path = kShared + "tensor-manifests/gpt-oss-20b.json";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs shared data: tensor-manifests/gpt-oss-20b.json";
+  // The 20b release has the 120b's config but for the numbers of layers and experts.
+  Json config = parse_json(read_text_file(kShared + "configs/gpt-oss-120b/config.json").value()).value();
+  config["num_hidden_layers"] = 24;
+  config["num_local_experts"] = 32;
+  Json types = Json::array();
+  for (int i = 0; i < 24; ++i) types.push_back(config["layer_types"][static_cast<size_t>(i)]);
+  config["layer_types"] = types;
+  const auto headers = manifest(path);
+  const auto model = trace_model({.config = dump_json(config)}, &headers);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ(model->coverage.tensors.bound.size(), 459u);
+  EXPECT_EQ(model->quantisation, "mxfp4");
+  EXPECT_TRUE(model->warnings.empty());
+}
+
+}  // namespace
+}  // namespace firstlight::intake
