@@ -126,6 +126,9 @@ class Narrower {
 
 }  // namespace
 
-Status narrow_to_outputs(ir::Graph& graph, const CompileOptions&) { return Narrower(graph).run(); }
+Status narrow_to_outputs(ir::Graph& graph, const CompileOptions& options) {
+  FL_TRY(Narrower(graph).run());
+  return hoist_weight_nodes(graph, options);  // selections of inputs have been put in front of everything
+}
 
 }  // namespace firstlight::compiler
