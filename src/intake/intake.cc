@@ -143,7 +143,9 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   model.spec = trace.spec;
   model.quantisation = quantisation.description;
   std::set<std::string> unbound;
-  if (options.probe_config) unbound = find_unbound_keys(input, source.config, trace, options.probe_threads);
+  if (options.probe_config) {
+    unbound = FL_TRY(find_unbound_keys(input, source.config, trace, options.probe_threads));
+  }
   model.coverage.config = judge_config(source.config, trace, unbound, options);
   model.coverage.tensors = judge_tensors(source.tensors, trace, options);
   FL_TRY(judge(model.coverage, trace.spec));

@@ -17,7 +17,7 @@ const std::string* waiver_of(const ConfigRecord& record, const std::string& path
 
 // Of the leaves that the trace touched and did not waive, those whose value never reaches the graph. Traces again for
 // each leaf, on `threads` threads.
-std::set<std::string> find_unbound_keys(const TraceInput& input, const ConfigNode& config, const Trace& base,
-                                        int threads);
+Result<std::set<std::string>> find_unbound_keys(const TraceInput& input, const ConfigNode& config, const Trace& base,
+                                                int threads);
 
 }  // namespace firstlight::intake

@@ -21,6 +21,8 @@ using tensor::Type;
 
 constexpr const char* kSpec = "firstlight.spec";  // registry key of the table that architecture{…} returned
 constexpr int64_t kMaxLayers = 4096;
+constexpr size_t kMaxFacts = 100;
+constexpr size_t kMaxFactText = 1000;
 
 // architecture{ matches = …, parameters = …, state = …, forward = … }: checks the parts, returns the table.
 int declare_architecture(lua_State* state) {
@@ -46,6 +48,8 @@ int declare_architecture(lua_State* state) {
 int declare_fact(lua_State* state) {
   const std::string name = to_text(state, 1, "the name of a fact");
   ops::Attributes& facts = tracer_of(state).graph.metadata;
+  if (facts.all().size() >= kMaxFacts)
+    raise(state, invalid_data("a spec may state " + std::to_string(kMaxFacts) + " facts"));
   switch (lua_type(state, 2)) {
     case LUA_TNIL:
     case LUA_TLIGHTUSERDATA:
@@ -133,12 +137,12 @@ class Runner {
     push(state_, "std.gguf");
     lua_call(state_, 1, 1);
     lua_getfield(state_, -1, "config");
-    push_config(state_, config_, tracer_.keep(""), tracer_.config);
+    push_config(state_, config_, keep(state_, ""), tracer_.config);
     lua_call(state_, 1, 1);
     derived_ = table_to_config(state_, -1, 0);
     lua_pop(state_, 1);
     lua_getfield(state_, -1, "mapper");
-    push_config(state_, derived_, tracer_.keep(""), tracer_.derived_config);
+    push_config(state_, derived_, keep(state_, ""), tracer_.derived_config);
     lua_call(state_, 1, 1);
     lua_setfield(state_, LUA_REGISTRYINDEX, kGgufMapper);
   }
@@ -206,7 +210,7 @@ class Runner {
     lua_getfield(state_, LUA_REGISTRYINDEX, kSpec);
     const int spec = lua_gettop(state_);
     lua_getfield(state_, spec, "parameters");
-    push_config(state_, config(), tracer_.keep(""), record());
+    push_config(state_, config(), keep(state_, ""), record());
     lua_call(state_, 1, 1);
     const int parameters = lua_gettop(state_);
     add_inputs();
@@ -218,7 +222,7 @@ class Runner {
     lua_setfield(state_, batch, "state");
     lua_getfield(state_, spec, "forward");
     lua_pushvalue(state_, parameters);
-    push_weight_scope(state_, tracer_.keep(""));
+    push_weight_scope(state_, keep(state_, ""));
     lua_pushvalue(state_, batch);
     lua_call(state_, 3, 1);
     add_outputs();

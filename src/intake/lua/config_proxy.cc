@@ -11,6 +11,8 @@
 namespace firstlight::intake {
 namespace {
 
+constexpr size_t kMaxReason = 500;
+
 std::string join(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : path + "." + std::string(key);
 }
@@ -41,8 +43,7 @@ int index_object(lua_State* state) {
   if (lua_getfield(state, -1, key.c_str()) != LUA_TNIL) return 1;
   const ConfigNode* node = self.node->find(key);
   if (node == nullptr) return 0;
-  Tracer& tracer = tracer_of(state);
-  push_config(state, *node, tracer.keep(join(*self.path, key)), *self.record);
+  push_config(state, *node, keep(state, join(*self.path, key)), *self.record);
   return 1;
 }
 
@@ -137,7 +138,7 @@ int read_object(lua_State* state) {
   const ConfigNode* node = present(self, key);
   if (node == nullptr) return absent(state, self, key);
   if (node->kind != ConfigNode::Kind::kObject) wrong_type(state, self, key, *node, "an object");
-  push_config(state, *node, tracer_of(state).keep(join(*self.path, key)), *self.record);
+  push_config(state, *node, keep(state, join(*self.path, key)), *self.record);
   return 1;
 }
 
@@ -147,7 +148,7 @@ int read_list(lua_State* state) {
   const ConfigNode* node = present(self, key);
   if (node == nullptr) return absent(state, self, key);
   if (node->kind != ConfigNode::Kind::kList) wrong_type(state, self, key, *node, "a list");
-  push_config(state, *node, tracer_of(state).keep(join(*self.path, key)), *self.record);
+  push_config(state, *node, keep(state, join(*self.path, key)), *self.record);
   return 1;
 }
 
@@ -171,7 +172,7 @@ int read_any(lua_State* state) {
     found = found == nullptr ? node : found;
   }
   if (found == nullptr) return 0;
-  push_config(state, *found, tracer_of(state).keep(join(*self.path, found_key)), *self.record);
+  push_config(state, *found, keep(state, join(*self.path, found_key)), *self.record);
   return 1;
 }
 
@@ -182,11 +183,8 @@ int waive_key(lua_State* state) {
   if (reason.empty()) raise(state, invalid_data("the waiver of '" + key + "' gives no reason"));
   const std::string path = join(*self.path, key);
   const ConfigNode* node = self.node->find(key);
-  if (node != nullptr && !node->is_leaf()) {
-    self.record->waived_objects[path] = reason;
-  } else {
-    self.record->waived[path] = reason;
-  }
+  if (node == nullptr) return 0;
+  (node->is_leaf() ? self.record->waived : self.record->waived_objects)[path] = reason.substr(0, kMaxReason);
   return 0;
 }
 
@@ -196,7 +194,7 @@ int expect_value(lua_State* state) {
   const std::string key = to_text(state, 2, "key");
   const ConfigNode* node = present(self, key);
   if (node == nullptr) return 0;
-  push_config(state, *node, tracer_of(state).keep(join(*self.path, key)), *self.record);
+  push_config(state, *node, keep(state, join(*self.path, key)), *self.record);
   if (lua_compare(state, -1, 3, LUA_OPEQ) != 0) return 0;
   std::string message =
       "config key '" + join(*self.path, key) + "': found " + node->to_string() + ", wanted " + describe(state, 3);
@@ -215,7 +213,7 @@ int next_member(lua_State* state) {
   if (next >= self.node->members.size()) return 0;
   const auto& [key, node] = self.node->members[next];
   push(state, key);
-  push_config(state, node, tracer_of(state).keep(join(*self.path, key)), *self.record);
+  push_config(state, node, keep(state, join(*self.path, key)), *self.record);
   return 2;
 }
 
@@ -236,7 +234,7 @@ int index_list(lua_State* state) {
   const int64_t i = to_integer(state, 2, "index of a config list");
   if (i < 0 || i >= static_cast<int64_t>(self.node->items.size())) return 0;
   const ConfigNode& item = self.node->items[static_cast<size_t>(i)];
-  push_config(state, item, tracer_of(state).keep(*self.path + "[" + std::to_string(i) + "]"), *self.record);
+  push_config(state, item, keep(state, *self.path + "[" + std::to_string(i) + "]"), *self.record);
   return 1;
 }
 

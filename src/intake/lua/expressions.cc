@@ -5,6 +5,7 @@
 #include <array>
 
 #include "intake/lua/kinds.h"
+#include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/traced_function.h"
 #include "intake/lua/tracer.h"
@@ -38,6 +39,7 @@ int apply_traced(lua_State* state, ExprOp op, int arity) {
   if (tracer.traced == nullptr) raise(state, invalid_data("a traced value was used outside of its function"));
   if (tracer.traced->terms().size() >= kMaxTerms)
     raise(state, invalid_data("a traced function has too many operations"));
+  sandbox_of(state).charge(8);
   std::array<int32_t, 3> terms = {-1, -1, -1};
   for (int i = 0; i < arity; ++i) terms[static_cast<size_t>(i)] = traced_term(state, i + 1);
   const int32_t term = tracer.traced->apply(op, terms[0], terms[1], terms[2]);

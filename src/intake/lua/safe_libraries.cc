@@ -168,7 +168,7 @@ int raise_unsupported(lua_State* state) { raise(state, unsupported(to_text(state
 
 int warn(lua_State* state) {
   Tracer& tracer = tracer_of(state);
-  if (tracer.warnings.size() < 100) tracer.warnings.push_back(to_text(state, 1, "warn"));
+  if (tracer.warnings.size() < 100) tracer.warnings.push_back(to_text(state, 1, "warn").substr(0, 500));
   return 0;
 }
 

@@ -5,13 +5,16 @@
 
 #include "intake/config_tree.h"
 #include "intake/lua/kinds.h"
+#include "intake/lua/sandbox.h"
 #include "intake/lua/tracer.h"
 
 namespace firstlight::intake {
 namespace {
 
 const char kNull = 0;
-constexpr int64_t kMaxListLength = 1 << 20;
+constexpr int64_t kMaxListLength = 1 << 16;
+constexpr size_t kMaxKeptText = 1200;
+constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
 
 double list_item(lua_State* state, const ConfigNode& item, std::string_view what) {
   if (item.kind == ConfigNode::Kind::kInt) return static_cast<double>(item.integer);
@@ -34,6 +37,16 @@ void raise(lua_State* state, const Status& status) {
 
 void take(lua_State* state, const Status& status) {
   if (!status.ok()) raise(state, status);
+}
+
+const std::string& keep(lua_State* state, const std::string& text) {
+  Tracer& tracer = tracer_of(state);
+  const auto [it, added] = tracer.strings.insert(text);
+  if (added) tracer.kept_bytes += static_cast<int64_t>(text.size()) + 64;
+  if (text.size() > kMaxKeptText || tracer.kept_bytes > kMaxKeptBytes) {
+    raise(state, invalid_data("the names of scopes or config keys are too long or too many"));
+  }
+  return *it;
 }
 
 void push(lua_State* state, std::string_view text) { lua_pushlstring(state, text.data(), text.size()); }
@@ -104,6 +117,7 @@ std::vector<double> to_numbers(lua_State* state, int index, std::string_view wha
   }
   index = lua_absindex(state, index);
   const auto length = static_cast<int64_t>(lua_rawlen(state, index));
+  sandbox_of(state).charge(4 * length);
   if (length > kMaxListLength) raise(state, invalid_data(std::string(what) + ": the list is too long"));
   for (int64_t i = 1; i <= length; ++i) {
     lua_rawgeti(state, index, i);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -42,8 +41,8 @@ struct Tracer {
   std::vector<std::string> missing_tensors;
   std::vector<std::string> warnings;
 
-  std::deque<std::string> strings;  // what handles point to
-  const std::string& keep(std::string text) { return strings.emplace_back(std::move(text)); }
+  std::set<std::string> strings;  // what handles point to, each once
+  int64_t kept_bytes = 0;
 
   ops::Expression* traced = nullptr;  // while a traced function runs
   int32_t trace_serial = 0;
@@ -51,6 +50,10 @@ struct Tracer {
 
   StatusCode error_code = StatusCode::kInvalidData;
 };
+
+// A lasting copy of the text for a handle to point to. Raises when there are too many, or the text is too long for a
+// name.
+const std::string& keep(lua_State* state, const std::string& text);
 
 // Adds a node and returns its results; raises what the op's table row says. Bounds the size of the graph.
 std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,

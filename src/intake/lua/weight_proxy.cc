@@ -18,6 +18,9 @@ using tensor::DType;
 
 constexpr size_t kMaxMissing = 2000;
 constexpr int64_t kMaxStack = 16384;
+constexpr size_t kMaxName = 1000;
+constexpr size_t kMaxReason = 500;
+constexpr size_t kMaxLayerWaivers = 100;
 
 tensor::Shape shape_of(const std::vector<int64_t>& sizes) {
   tensor::Shape shape;
@@ -31,7 +34,11 @@ std::string text_of(const std::vector<int64_t>& sizes) { return tensor::shape_to
 class Fetch {
  public:
   Fetch(lua_State* state, std::string name, std::optional<std::vector<int64_t>> wanted)
-      : state_(state), tracer_(tracer_of(state)), name_(std::move(name)), wanted_(std::move(wanted)) {}
+      : state_(state), tracer_(tracer_of(state)), name_(std::move(name)), wanted_(std::move(wanted)) {
+    if (name_.size() > kMaxName) {
+      raise(state, invalid_data("the name of a weight is longer than " + std::to_string(kMaxName) + " bytes"));
+    }
+  }
 
   ir::ValueId run() {
     if (const auto it = tracer_.weights.find(name_); it != tracer_.weights.end()) return check(it->second);
@@ -280,7 +287,7 @@ int call_stack(lua_State* state) {
 
 int sub_scope(lua_State* state) {
   const std::string& prefix = self_prefix(state);
-  push_weight_scope(state, tracer_of(state).keep(prefix + to_text(state, 2, "a scope") + "."));
+  push_weight_scope(state, keep(state, prefix + to_text(state, 2, "a scope") + "."));
   return 1;
 }
 
@@ -304,7 +311,8 @@ int waive_weight(lua_State* state) {
   const std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
   const std::string reason = to_text(state, 3, "the reason of a waiver");
   if (reason.empty()) raise(state, invalid_data("the waiver of '" + name + "' gives no reason"));
-  tracer_of(state).waived_tensors[name] = reason;
+  Tracer& tracer = tracer_of(state);
+  if (tracer.tensors.find(name) != nullptr) tracer.waived_tensors[name] = reason.substr(0, kMaxReason);
   return 0;
 }
 
@@ -315,7 +323,10 @@ int waive_layers(lua_State* state) {
                      .last = to_integer(state, 4, "the last layer"),
                      .reason = to_text(state, 5, "the reason of a waiver")};
   if (waiver.reason.empty()) raise(state, invalid_data("the waiver of '" + waiver.prefix + "' gives no reason"));
-  tracer_of(state).waived_layers.push_back(std::move(waiver));
+  Tracer& tracer = tracer_of(state);
+  if (tracer.waived_layers.size() >= kMaxLayerWaivers) raise(state, invalid_data("too many waivers of layers"));
+  waiver.reason.resize(std::min(waiver.reason.size(), kMaxReason));
+  tracer.waived_layers.push_back(std::move(waiver));
   return 0;
 }
 
