@@ -6,6 +6,7 @@ local attention = {}
 -- Grouped-query attention. p: heads, kv_heads, head_dim, scale, qkv_bias, o_bias, qk_norm, window (function of the layer),
 -- rope (attributes of rope, or a function of the layer; nil: no positions), sinks, softcap.
 function attention.gqa(x, w, p, batch, layer)
+  w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local rope_of = p.rope
   if type(rope_of) == "function" then rope_of = rope_of(layer) end
 
@@ -36,6 +37,7 @@ end
 -- p: heads, hidden, q_rank (nil: no low rank for queries), kv_rank, nope, rope_dim, v_dim, scale, bias, rope (attributes
 -- over a slice of rope_dim columns). The two inner norms have an eps of their own.
 function attention.mla(x, w, p, batch, layer)
+  w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local function project(name, input, rows, columns, with_bias)
     local bias = with_bias and p.bias and w(name .. ".bias", { rows }) or nil
     return linear(input, w(name .. ".weight", { rows, columns }), bias)
