@@ -17,6 +17,7 @@ struct Engine::Sequence {
   request::Request request;
   EventSink sink;
   Sampler sampler;
+  std::chrono::steady_clock::time_point submitted;
   int64_t planned_length = 0;   // the most tokens it can reach
   std::vector<int32_t> tokens;  // prompt, then output
   int64_t num_output = 0;
@@ -50,6 +51,9 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
   handles.state_bytes = metrics.gauge("firstlight_state_bytes", "bytes of sequence state (KV cache) in use");
   handles.step_seconds = metrics.histogram("firstlight_step_seconds", "time of one engine step",
                                            {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5});
+  handles.queue_seconds =
+      metrics.histogram("firstlight_queue_wait_seconds", "from a request's submission to its place in the batch",
+                        {0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300});
   return handles;
 }
 
@@ -92,6 +96,7 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
                                                       .request = std::move(request),
                                                       .sink = std::move(sink),
                                                       .sampler = Sampler({}, {}),
+                                                      .submitted = std::chrono::steady_clock::now(),
                                                       .planned_length = 0,
                                                       .tokens = {}});
   sequence->sampler = Sampler(sequence->request.sampling, sequence->request.prompt);
@@ -154,6 +159,8 @@ void Engine::admit() {
       continue;
     }
     next.state = cache_.add_sequence();
+    metrics_.queue_seconds.observe(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - next.submitted).count());
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     --num_waiting_;

@@ -35,6 +35,7 @@ struct EngineMetrics {
   Counter prompt_tokens, output_tokens, requests, steps;
   Gauge waiting, running, state_bytes;
   Histogram step_seconds;
+  Histogram queue_seconds;  // from submit() to a place among the running
   static EngineMetrics in(Metrics& metrics);
 };
 

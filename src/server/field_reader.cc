@@ -4,6 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/json.h"
+
 namespace firstlight::server {
 
 std::string_view json_type_name(const Json& value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the fields of a JSON object from outside: each call states the field's type and range, null counts as absent,
 // and the first fault is kept with the field's name. After a fault all further calls give defaults, so that a parser is
-// a straight list. finish() refuses what nobody asked about. Heavy header: include it in .cc files only.
+// a straight list. finish() refuses what nobody asked about.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "server/api_error.h"
 
 namespace firstlight::server {

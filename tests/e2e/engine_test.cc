@@ -95,6 +95,7 @@ TEST_F(EngineTest, ContinuesAsTheGoldenDoes) {
   EXPECT_EQ(output.tokens, continuation_);
   EXPECT_EQ(output.finish, FinishReason::kLength);
   EXPECT_EQ(state_bytes(), 0) << "all state has been given back";
+  EXPECT_EQ(metrics_gauge("firstlight_queue_wait_seconds_count"), 1);
 }
 
 TEST_F(EngineTest, ABatchSaysWhatEachWouldSayAlone) {

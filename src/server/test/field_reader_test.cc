@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "base/json.h"
+
 namespace firstlight::server {
 namespace {
 
