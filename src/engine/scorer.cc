@@ -2,51 +2,63 @@
 #include "engine/scorer.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <string>
 #include <vector>
-
-#include "kv/state_cache.h"
 
 namespace firstlight::engine {
 
-Status score(runtime::Executor& executor, std::span<const int32_t> tokens, const ScoreOptions& options,
-             const std::function<void(int64_t row, std::span<const float> logits)>& visit) {
-  auto cache = FL_TRY(kv::StateCache::create(executor.plan().states, {}));
-  const std::array ids = {cache.add_sequence()};
-  const auto total = static_cast<int64_t>(tokens.size());
-  int64_t vocab = 0;
+Result<ScoredSequence> ScoredSequence::create(runtime::Executor& executor, int64_t planned_length) {
+  ScoredSequence sequence(executor, FL_TRY(kv::StateCache::create(executor.plan().states, {})));
+  sequence.planned_length_ = planned_length;
+  sequence.ids_[0] = sequence.cache_.add_sequence();
   for (const auto& output : executor.plan().outputs) {
-    if (output.name == "logits") vocab = executor.plan().buffer(output.buffer).type.shape.back().factor;
+    if (output.name == "logits") sequence.vocab_ = executor.plan().buffer(output.buffer).type.shape.back().factor;
   }
+  if (sequence.vocab_ == 0) return invalid_argument("the model has no output 'logits'");
+  return sequence;
+}
+
+ScoredSequence::ScoredSequence(runtime::Executor& executor, kv::StateCache cache)
+    : executor_(&executor), cache_(std::move(cache)) {}
+
+Status ScoredSequence::feed(std::span<const int32_t> tokens, int64_t chunk, int64_t first_row,
+                            const RowVisitor& visit) {
   for (const int32_t token : tokens) {
-    if (token < 0 || token >= vocab) {
-      return invalid_argument("token " + std::to_string(token) + ", an id below " + std::to_string(vocab) + " wanted");
+    if (token < 0 || token >= vocab_) {
+      return invalid_argument("token " + std::to_string(token) + ", an id below " + std::to_string(vocab_) + " wanted");
     }
   }
-  const int64_t limit = std::min(executor.max_batch_tokens(), executor.max_batch_outputs());
-  const int64_t chunk = options.chunk > 0 ? std::min(options.chunk, limit) : limit;
-  for (int64_t start = 0; start < total; start += chunk) {
-    const int64_t count = std::min(chunk, total - start);
-    FL_TRY(cache.extend(ids[0], start + count));
-    std::vector<int32_t> positions(static_cast<size_t>(count)), rows;
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
-    for (int64_t i = 0; i < count; ++i) {
-      if (start + i >= options.first_row) rows.push_back(static_cast<int32_t>(i));
-    }
-    const std::array spans = {
-        plan::SequenceSpan{.first_row = 0, .num_tokens = count, .start_position = start, .planned_length = total}};
-    FL_TRY(executor.run({.tokens = tokens.subspan(static_cast<size_t>(start), static_cast<size_t>(count)),
-                         .positions = positions,
-                         .output_rows = rows,
-                         .sequences = spans},
-                        cache.views(ids)));
-    const tensor::View logits = executor.output("logits");
-    for (size_t i = 0; i < rows.size(); ++i) {
-      visit(start + rows[i], {logits.as<float>() + static_cast<int64_t>(i) * vocab, static_cast<size_t>(vocab)});
-    }
+  const int64_t most = std::min(executor_->max_batch_tokens(), executor_->max_batch_outputs());
+  const auto piece = static_cast<size_t>(chunk > 0 ? std::min(chunk, most) : most);
+  for (size_t at = 0; at < tokens.size(); at += piece) {
+    FL_TRY(run(tokens.subspan(at, std::min(piece, tokens.size() - at)), first_row, visit));
   }
   return ok_status();
+}
+
+Status ScoredSequence::run(std::span<const int32_t> tokens, int64_t first_row, const RowVisitor& visit) {
+  const int64_t start = length();
+  const auto count = static_cast<int64_t>(tokens.size());
+  FL_TRY(cache_.extend(ids_[0], start + count));
+  std::vector<int32_t> positions(tokens.size()), rows;
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
+  for (int64_t i = std::max<int64_t>(0, first_row - start); i < count; ++i) rows.push_back(static_cast<int32_t>(i));
+  const plan::SequenceSpan span{
+      .first_row = 0, .num_tokens = count, .start_position = start, .planned_length = planned_length_};
+  FL_TRY(executor_->run({.tokens = tokens, .positions = positions, .output_rows = rows, .sequences = {&span, 1}},
+                        cache_.views(ids_)));
+  const tensor::View logits = executor_->output("logits");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    visit(start + rows[i], {logits.as<float>() + static_cast<int64_t>(i) * vocab_, static_cast<size_t>(vocab_)});
+  }
+  return ok_status();
+}
+
+Status score(runtime::Executor& executor, std::span<const int32_t> tokens, const ScoreOptions& options,
+             const RowVisitor& visit) {
+  ScoredSequence sequence = FL_TRY(ScoredSequence::create(executor, static_cast<int64_t>(tokens.size())));
+  return sequence.feed(tokens, options.chunk, options.first_row, visit);
 }
 
 }  // namespace firstlight::engine
