@@ -210,17 +210,27 @@ void Connection::on_deadline() {
 }
 
 void Connection::read() {
-  if (reading_ || phase_ == Phase::kClosed) return;
+  if (reading_ || read_ended_ || phase_ == Phase::kClosed) return;
   reading_ = true;
   socket_.async_read_some(asio::buffer(chunk_),
                           [self = shared_from_this()](const boost::system::error_code& error, size_t num_bytes) {
                             self->reading_ = false;
                             if (error) {
-                              self->close();  // hung up, half-closed or reset
+                              self->on_read_end();
                             } else {
                               self->on_read(num_bytes);
                             }
                           });
+}
+
+// The client hung up, closed its half or reset. Whoever still computes for it stops; what is being written goes out.
+void Connection::on_read_end() {
+  read_ended_ = true;
+  if (exchange_ || in_flight_.empty()) {
+    close();
+  } else {
+    close_after_writes(context_->options.write_timeout_s);
+  }
 }
 
 void Connection::on_read(size_t num_bytes) {
@@ -325,6 +335,10 @@ void Connection::close_after_writes(double seconds) {
 }
 
 void Connection::linger() {
+  if (read_ended_) {
+    close();
+    return;
+  }
   boost::system::error_code ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
   enter(Phase::kClosing, kLingerSeconds);

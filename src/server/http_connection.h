@@ -52,6 +52,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void read();
   void on_read(size_t num_bytes);
+  void on_read_end();
   void advance();
   void begin_exchange();
   void finish_exchange();
@@ -70,6 +71,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   uint64_t phase_number_ = 0;  // tells a timer's callback whether its phase is over
   Phase phase_ = Phase::kIdle;
   bool reading_ = false;
+  bool read_ended_ = false;
   bool continue_sent_ = false;
   bool close_when_written_ = false;
   size_t num_discarded_ = 0;

@@ -145,6 +145,15 @@ TEST_F(ServerTest, NoticesClientsThatGoAwayInMidAnswer) {
   EXPECT_TRUE(is_alive());
 }
 
+TEST_F(ServerTest, AnswersAClientThatClosesItsHalfWhereTheAnswerIsReady) {
+  start();
+  SocketClient client = connect();
+  client.get("/v1/models");
+  client.half_close();
+  EXPECT_EQ(client.read_answer().status, 200);
+  EXPECT_EQ(client.read_all(), "");
+}
+
 TEST_F(ServerTest, ManyStreamsRunAtOnceAndHealthAnswers) {
   generator.script = [](const request::Request&) { return fake::ids_of(std::string(60, 'y')); };
   start(1ms);
