@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapt/gates.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "base/json.h"
+#include "device/cpu/detect.h"
+
+namespace firstlight::adapt {
+namespace {
+
+std::string format(const char* pattern, auto... values) {
+  char text[256];
+  std::snprintf(text, sizeof(text), pattern, values...);
+  return text;
+}
+
+class GateRunner {
+ public:
+  GateRunner(const std::string& path, const GateOptions& options)
+      : path_(path), options_(options), target_(device::detect_cpu()) {}
+
+  Result<AdaptResult> run() {
+    result_.loaded = std::make_unique<LoadedModel>();
+    result_.passed = gate("intake", [&](Gate& g) { return intake(g); }) &&
+                     gate("coverage", [&](Gate& g) { return coverage(g); }) &&
+                     gate("plan", [&](Gate& g) { return plan(g); }) && gate("load", [&](Gate& g) { return load(g); }) &&
+                     gate("model", [&](Gate& g) { return model(g); });
+    if (internal_) return std::move(*internal_);
+    return std::move(result_);
+  }
+
+ private:
+  // Runs one gate. What a file or a spec did wrong closes it; a fault of our own ends the whole run.
+  bool gate(const char* level, const std::function<Status(Gate&)>& body) {
+    Gate gate{.level = level, .evidence = "{}"};
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = body(gate);
+    gate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!status.ok()) {
+      if (status.code() == StatusCode::kInternal) internal_ = status;
+      gate.passed = false;
+      gate.summary = status.message();
+      gate.evidence =
+          dump_json({{"error", {{"code", status_code_name(status.code())}, {"message", status.message()}}}});
+    }
+    result_.gates.push_back(gate);
+    if (options_.gate_done) options_.gate_done(gate);
+    return gate.passed;
+  }
+
+  LoadedModel& loaded() { return *result_.loaded; }
+
+  Status intake(Gate& gate) {
+    loaded().checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(path_)));
+    loaded().model = FL_TRY(intake::load_model(*loaded().checkpoint, options_.bring_up.intake));
+    const auto& model = loaded().model;
+    gate.passed = true;
+    gate.summary =
+        model.architecture + " by " + model.spec + ", " + std::to_string(model.graph.nodes.size()) + " nodes";
+    gate.evidence = dump_json({{"architecture", model.architecture},
+                               {"spec", model.spec},
+                               {"quantisation", model.quantisation},
+                               {"files", loaded().checkpoint->files()},
+                               {"tensor_bytes", loaded().checkpoint->total_bytes()},
+                               {"nodes", model.graph.nodes.size()},
+                               {"warnings", model.warnings}});
+    return ok_status();
+  }
+
+  Status coverage(Gate& gate) {
+    const auto& found = loaded().model.coverage;
+    gate.passed = found.complete() || !options_.bring_up.intake.allow_unbound.empty();
+    gate.summary = format(
+        "config %zu bound, %zu waived, %zu unknown; tensors %zu bound, %zu waived, %zu unbound, %zu missing",
+        found.config.bound.size(), found.config.waived.size(), found.config.unknown.size(), found.tensors.bound.size(),
+        found.tensors.waived.size(), found.tensors.unbound.size(), found.tensors.missing.size());
+    gate.evidence = dump_json(
+        {{"config",
+          {{"bound", found.config.bound}, {"waived", found.config.waived}, {"unknown", found.config.unknown}}},
+         {"tensors",
+          {{"bound", found.tensors.bound.size()},
+           {"waived", found.tensors.waived},
+           {"unbound", found.tensors.unbound},
+           {"missing", found.tensors.missing}}}});
+    return ok_status();
+  }
+
+  Status plan(Gate& gate) {
+    plan_ =
+        FL_TRY(compiler::compile(loaded().model.graph, compile_options(options_.bring_up, target_), &loaded().passes));
+    const plan::Bucket& bucket = plan_.buckets.back();
+    Json passes = Json::array();
+    for (const auto& record : loaded().passes) {
+      passes.push_back(
+          {{"name", record.name}, {"ran", record.ran}, {"seconds", record.seconds}, {"nodes", record.nodes_after}});
+    }
+    gate.passed = true;
+    gate.summary =
+        format("%zu steps on %s, arena %.1f MB for %lld tokens", plan_.body.steps.size(), plan_.backend.c_str(),
+               static_cast<double>(bucket.arena_bytes) / 1e6, static_cast<long long>(bucket.max_tokens));
+    gate.evidence = dump_json({{"steps", plan_.body.steps.size()},
+                               {"load_steps", plan_.load_steps.size()},
+                               {"arena_bytes", bucket.arena_bytes},
+                               {"lower_bound_bytes", bucket.lower_bound_bytes},
+                               {"sum_bytes", bucket.sum_bytes},
+                               {"passes", std::move(passes)}});
+    return ok_status();
+  }
+
+  Status load(Gate& gate) {
+    loaded().pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options_.bring_up.num_threads});
+    loaded().executor =
+        FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, options_.bring_up, target_));
+    const auto& memory = loaded().executor->memory();
+    gate.passed = true;
+    gate.summary = format("%.1f MB of weights made, %.1f MB read in place, %d threads",
+                          static_cast<double>(memory.resident_bytes) / 1e6,
+                          static_cast<double>(memory.mapped_bytes) / 1e6, loaded().pool->num_threads());
+    gate.evidence = dump_json({{"resident_bytes", memory.resident_bytes},
+                               {"mapped_bytes", memory.mapped_bytes},
+                               {"arena_bytes", memory.arena_bytes},
+                               {"workspace_bytes", memory.workspace_bytes},
+                               {"threads", loaded().pool->num_threads()}});
+    return ok_status();
+  }
+
+  // Ids from all over the vocabulary, none of them an end of the answer.
+  std::vector<int32_t> some_tokens() const {
+    int64_t vocab = 0;
+    for (const auto& output : loaded_plan().outputs) {
+      if (output.name == "logits") vocab = loaded_plan().buffer(output.buffer).type.shape.back().factor;
+    }
+    std::vector<int32_t> tokens;
+    for (int64_t i = 1; i <= 8; ++i)
+      tokens.push_back(static_cast<int32_t>((vocab * i * 5 / 47) % std::max<int64_t>(vocab, 1)));
+    return tokens;
+  }
+  const plan::Plan& loaded_plan() const { return result_.loaded->executor->plan(); }
+
+  Status model(Gate& gate) {
+    if (options_.baseline.empty()) {
+      const auto prompt = options_.golden_prompt.empty() ? some_tokens() : options_.golden_prompt;
+      result_.golden = FL_TRY(make_golden(loaded(), options_.bring_up, prompt, options_.golden_continuation));
+    } else {
+      result_.golden = FL_TRY(read_golden(options_.baseline));
+    }
+    const GoldenCheck check = FL_TRY(reproduce(*loaded().executor, result_.golden));
+    const char* sees = options_.baseline.empty()
+                           ? "kernel and plan faults; not faults of the spec or of the weights"
+                           : "spec, kernel and plan faults, as far as the recording is the vendor's";
+    gate.passed = check.passed;
+    gate.summary = format("logits within %.2e of the baseline (%.2e wanted), best token equal in %lld of %lld rows",
+                          check.worst_rel_l2, check.bound, static_cast<long long>(check.best_equal),
+                          static_cast<long long>(check.rows));
+    gate.evidence = dump_json({{"baseline", result_.golden.origin},
+                               {"sees", sees},
+                               {"bound_rel_l2", check.bound},
+                               {"worst_rel_l2", check.worst_rel_l2},
+                               {"worst_max_abs", check.worst_max_abs},
+                               {"least_cosine", check.least_cosine},
+                               {"rows", check.rows},
+                               {"best_equal", check.best_equal},
+                               {"best_undecided", check.best_undecided},
+                               {"first_wrong_position", check.first_wrong},
+                               {"golden_tokens", result_.golden.tokens}});
+    return ok_status();
+  }
+
+  const std::string& path_;
+  const GateOptions& options_;
+  target::CpuTarget target_;
+  AdaptResult result_;
+  plan::Plan plan_;
+  std::optional<Status> internal_;
+};
+
+}  // namespace
+
+Result<AdaptResult> run_gates(const std::string& path, const GateOptions& options) {
+  return GateRunner(path, options).run();
+}
+
+}  // namespace firstlight::adapt

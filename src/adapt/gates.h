@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The main job as a row of gates: intake, coverage, plan, load, model. Each opens only when the one before has passed,
+// and leaves its evidence. The answer in the end is the caller's (it has the engine and the text).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adapt/bring_up.h"
+#include "adapt/golden.h"
+#include "base/json_fwd.h"
+
+namespace firstlight::adapt {
+
+struct Gate {
+  std::string level;  // "intake", "coverage", "plan", "load", "model", "answer"
+  bool passed = false;
+  double seconds = 0;
+  std::string summary;   // one line for people
+  std::string evidence;  // JSON
+};
+
+struct GateOptions {
+  BringUpOptions bring_up;
+  std::string baseline;  // a recording (golden.h); empty: the reference backend makes one
+  std::vector<int32_t>
+      golden_prompt;  // what the reference backend is asked; empty: a few ids from all over the vocabulary
+  int64_t golden_continuation = 4;
+  std::function<void(const Gate& gate)> gate_done;  // as soon as each gate's verdict is there
+};
+
+struct AdaptResult {
+  bool passed = false;
+  std::vector<Gate> gates;
+  std::unique_ptr<LoadedModel> loaded;  // when the load gate was passed
+  Golden golden;                        // when the model gate was reached
+};
+
+// A gate that fails ends the row: `passed` is false, and the gate says why. Errors: only faults of our own.
+Result<AdaptResult> run_gates(const std::string& path, const GateOptions& options);
+
+// The report: `report.json`, `report.html` and one JSON file of evidence per gate, in `directory` (made if absent).
+// Returns the path of report.html.
+Result<std::string> write_report(const std::string& directory, const std::string& model_path, const AdaptResult& result,
+                                 const std::string& answer);
+
+// {"passed", "gates": […], "report", "answer"}.
+Json report_json(const AdaptResult& result, const std::string& report_path, const std::string& answer);
+
+}  // namespace firstlight::adapt

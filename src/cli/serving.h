@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded model behind the server: what `serve` and `adapt --serve` share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "adapt/golden.h"
+#include "cli/session.h"
+
+namespace firstlight::cli {
+
+struct ServingOptions {
+  std::string host;
+  int port = 0;
+  std::string api_key;
+  std::string name;     // the model's path; its last part is the name clients see
+  int64_t context = 0;  // 0: the model's
+  int64_t max_sequences = 8;
+};
+
+// Serves until SIGINT or SIGTERM. Ready only once the golden has been reproduced; without one the reference backend
+// makes it first, while /health answers already. The answer no (the golden is not reproduced) keeps serving health,
+// never ready.
+Result<int> serve(Session& session, const ServingOptions& options, std::optional<adapt::Golden> golden);
+
+}  // namespace firstlight::cli
