@@ -155,6 +155,12 @@ function families.deepseek2(g, key, c)
   end
 end
 
+-- The class that released configs name, by model type.
+local classes = {
+  llama = "LlamaForCausalLM", qwen2 = "Qwen2ForCausalLM", qwen3 = "Qwen3ForCausalLM", qwen3_moe = "Qwen3MoeForCausalLM",
+  gemma3_text = "Gemma3ForCausalLM", gpt_oss = "GptOssForCausalLM", deepseek_v3 = "DeepseekV3ForCausalLM",
+}
+
 function gguf.config(g)
   local architecture = g:string "general.architecture"
   local family = families[architecture]
@@ -167,6 +173,7 @@ function gguf.config(g)
   function key.waive(name, reason) g:waive(architecture .. "." .. name, reason) end
   local c = common(g, key)
   family(g, key, c)
+  c.architectures = { classes[c.model_type] }
   return c
 end
 
@@ -242,6 +249,39 @@ function gguf.mapper(c)
     if is_gemma and module:sub(-4) == "norm" then fix = minus_one end
     return "blk." .. layer .. "." .. mapped .. ending, fix
   end
+end
+
+-- gate and up rows in turn, as columns; all matrices [columns, rows].
+local function join_experts(w, at)
+  local function take(name)
+    local v = w[at .. name]
+    w[at .. name] = nil
+    return cast(v, "f32")
+  end
+  local gate, up = take "gate_proj", take "up_proj"
+  local count, width, columns = gate:dim(0), gate:dim(1), gate:dim(2)
+  w[at .. "gate_up_proj"] = reshape(transpose(stack(gate, up, { axis = 3 }), 0, 2, 1, 3), count, columns, 2 * width)
+  local both = stack(take "gate_proj_bias", take "up_proj_bias", { axis = 2 })
+  w[at .. "gate_up_proj_bias"] = reshape(both, count, 2 * width)
+  w[at .. "down_proj"] = transpose(take "down_proj", 0, 2, 1)
+end
+
+local function join_kv_b(w, at)
+  local key, value = w[at .. "k_b_proj.weight"], w[at .. "v_b_proj.weight"]
+  if not key then return end
+  w[at .. "k_b_proj.weight"], w[at .. "v_b_proj.weight"] = nil, nil
+  local both = concat(transpose(cast(key, "f32"), 0, 2, 1), cast(value, "f32"), { axis = 1 })
+  w[at .. "kv_b_proj.weight"] = reshape(both, both:dim(0) * both:dim(1), both:dim(2))
+end
+
+-- w: the tensors by the names that a spec asked for.
+function gguf.released(c, w)
+  for i = 0, c:int "num_hidden_layers" - 1 do
+    local layer = "model.layers." .. i .. "."
+    if c.model_type == "gpt_oss" then join_experts(w, layer .. "mlp.experts.") end
+    if c.model_type == "deepseek_v3" then join_kv_b(w, layer .. "self_attn.") end
+  end
+  return w
 end
 
 return gguf

@@ -189,23 +189,27 @@ Result<std::vector<double>> read_floats(const formats::Checkpoint& checkpoint, c
   return std::vector<double>(values.begin(), values.end());
 }
 
+Result<Source> gguf_source(const formats::Checkpoint& checkpoint) {
+  return Source{.config = FL_TRY(config_tree_of_gguf(*checkpoint.gguf())),
+                .tensors = TensorTable::of(checkpoint),
+                .gguf = true,
+                .read_floats = [&checkpoint](const std::string& name) { return read_floats(checkpoint, name); },
+                .config_name = "GGUF metadata"};
+}
+
 }  // namespace
 
 Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOptions& options) {
+  if (const formats::GgufFile* gguf = checkpoint.gguf()) {
+    Model model = FL_TRY(build(FL_TRY(gguf_source(checkpoint)), options));
+    add_gguf_tokens(*gguf, model.tokens);
+    return model;
+  }
   Source source{.config = {},
                 .tensors = TensorTable::of(checkpoint),
                 .gguf = false,
                 .read_floats = {},
                 .config_name = "config.json"};
-  if (const formats::GgufFile* gguf = checkpoint.gguf()) {
-    source.gguf = true;
-    source.config_name = "GGUF metadata";
-    source.config = FL_TRY(config_tree_of_gguf(*gguf));
-    source.read_floats = [&checkpoint](const std::string& name) { return read_floats(checkpoint, name); };
-    Model model = FL_TRY(build(source, options));
-    add_gguf_tokens(*gguf, model.tokens);
-    return model;
-  }
   const auto directory = FL_TRY(formats::HfDirectory::scan(checkpoint.files().at(0)));
   if (!directory.config) return not_found("no config.json in " + directory.root);
   const std::string config = FL_TRY(optional_text(directory.config));
@@ -227,6 +231,27 @@ Result<Model> trace_model(const ModelDescription& description, const std::vector
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(description.generation_config, model.tokens));
   return model;
+}
+
+Result<ReleasedForm> released_form(const formats::Checkpoint& checkpoint, const IntakeOptions& options) {
+  if (checkpoint.gguf() == nullptr) return invalid_argument(checkpoint.files().at(0) + " is no GGUF file");
+  ReleasedForm form;
+  form.model = FL_TRY(load_model(checkpoint, options));
+  const Source source = FL_TRY(gguf_source(checkpoint));
+  const SpecStore store = FL_TRY(open_store(options));
+  const Quantisation quantisation;
+  Trace trace = FL_TRY(run_trace({.specs = &store,
+                                  .tensors = &source.tensors,
+                                  .quantisation = &quantisation,
+                                  .gguf = true,
+                                  .released = true,
+                                  .read_floats = source.read_floats,
+                                  .limits = limits_of(options)},
+                                 source.config));
+  form.config = std::move(trace.released_config);
+  form.weights = std::move(trace.graph);
+  FL_TRY(ir::verify(form.weights));
+  return form;
 }
 
 Result<std::vector<SpecInfo>> list_specs(const IntakeOptions& options) {

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "formats/tensor_file.h"
+#include "intake/config_tree.h"
 #include "intake/coverage.h"
 #include "ir/graph.h"
 #include "tensor/dtype.h"
@@ -70,6 +71,17 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
 // BF16; else the list is complete.
 Result<Model> trace_model(const ModelDescription& description, const std::vector<TensorHeader>* tensors,
                           const IntakeOptions& options = {});
+
+// A GGUF as the checkpoint it was made from has it.
+struct ReleasedForm {
+  Model model;        // as load_model gives it
+  ConfigNode config;  // its metadata as a config.json says it, with model_type and architectures
+  // Outputs: the tensors by their released names. One with "{}" in its name holds several, one per index of the leading
+  // axis. An output that is a weight itself is stored as it is; the others undo what the file's writer changed.
+  ir::Graph weights;
+};
+// Errors: those of load_model; kInvalidArgument for a checkpoint that is no GGUF.
+Result<ReleasedForm> released_form(const formats::Checkpoint& checkpoint, const IntakeOptions& options = {});
 
 // All shipped specs: path and model types. Errors as a spec's.
 struct SpecInfo {

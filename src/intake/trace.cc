@@ -113,6 +113,7 @@ class Runner {
     }
     FL_TRY(find_spec());
     FL_TRY(guarded(&Runner::trace_model));
+    if (input_.released) FL_TRY(guarded(&Runner::release_weights));
     return finish();
   }
 
@@ -145,6 +146,32 @@ class Runner {
     push_config(state_, derived_, keep(state_, ""), tracer_.derived_config);
     lua_call(state_, 1, 1);
     lua_setfield(state_, LUA_REGISTRYINDEX, kGgufMapper);
+  }
+
+  // gguf.lua puts the weights into the shapes of released checkpoints; they take the logits' place as outputs.
+  void release_weights() {
+    lua_getglobal(state_, "require");
+    push(state_, "std.gguf");
+    lua_call(state_, 1, 1);
+    lua_getfield(state_, -1, "released");
+    push_config(state_, derived_, keep(state_, ""), tracer_.derived_config);
+    lua_newtable(state_);
+    for (const auto& [name, id] : tracer_.weights) {
+      push_graph_value(state_, id);
+      lua_setfield(state_, -2, name.c_str());
+    }
+    lua_call(state_, 2, 1);
+    if (lua_type(state_, -1) != LUA_TTABLE) raise(state_, invalid_data("gguf.released gave no table"));
+    std::map<std::string, ir::ValueId> released;
+    for (lua_pushnil(state_); lua_next(state_, -2) != 0; lua_pop(state_, 1)) {
+      const std::string name = to_text(state_, -2, "the name of a released tensor");
+      const auto* value = userdata<GraphValue>(state_, -1, kGraphValue);
+      if (value == nullptr) raise(state_, invalid_data("gguf.released: " + name + " is " + describe(state_, -1)));
+      released[name] = value->id;
+    }
+    tracer_.graph.output_names.clear();
+    tracer_.graph.body.yields.clear();
+    for (const auto& [name, id] : released) tracer_.builder.add_output(name, id);
   }
 
   const ConfigNode& config() const { return input_.gguf ? derived_ : config_; }
@@ -337,6 +364,7 @@ class Runner {
     }
     trace.graph = std::move(tracer_.graph);
     ir::eliminate_dead_code(trace.graph);
+    trace.released_config = std::move(derived_);
     trace.config = std::move(tracer_.config);
     trace.waived_tensors = std::move(tracer_.waived_tensors);
     trace.waived_layers = std::move(tracer_.waived_layers);

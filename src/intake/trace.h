@@ -24,6 +24,9 @@ struct TraceInput {
   const TensorTable* tensors = nullptr;
   const Quantisation* quantisation = nullptr;
   bool gguf = false;  // the config is a GGUF's metadata, the tensors have its names
+  // With gguf: the outputs are the weights that the spec asked for, under the names and in the shapes of released
+  // checkpoints (a "{}" in a name: one tensor per index of the leading axis), in place of the logits.
+  bool released = false;
   // The values of a small float tensor, for the few that are parameters of the graph; empty: data is not at hand.
   std::function<Result<std::vector<double>>(const std::string& name)> read_floats;
   SandboxLimits limits;
@@ -31,7 +34,8 @@ struct TraceInput {
 };
 
 struct Trace {
-  ir::Graph graph;  // without dead code, not yet verified
+  ir::Graph graph;             // without dead code, not yet verified
+  ConfigNode released_config;  // with gguf: its metadata in Hugging Face's words
   ConfigRecord config;
   std::map<std::string, std::string> waived_tensors;
   std::vector<LayerWaiver> waived_layers;
