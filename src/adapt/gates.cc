@@ -113,6 +113,7 @@ class GateRunner {
     loaded().pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options_.bring_up.num_threads});
     loaded().executor =
         FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, options_.bring_up, target_));
+    result_.text = load_text_assets(path_, loaded().checkpoint.get());
     const auto& memory = loaded().executor->memory();
     gate.passed = true;
     gate.summary = format("%.1f MB of weights made, %.1f MB read in place, %d threads",
@@ -126,22 +127,17 @@ class GateRunner {
     return ok_status();
   }
 
-  // Ids from all over the vocabulary, none of them an end of the answer.
-  std::vector<int32_t> some_tokens() const {
-    int64_t vocab = 0;
-    for (const auto& output : loaded_plan().outputs) {
-      if (output.name == "logits") vocab = loaded_plan().buffer(output.buffer).type.shape.back().factor;
+  int64_t vocab_size() const {
+    const plan::Plan& plan = result_.loaded->executor->plan();
+    for (const auto& output : plan.outputs) {
+      if (output.name == "logits") return plan.buffer(output.buffer).type.shape.back().factor;
     }
-    std::vector<int32_t> tokens;
-    for (int64_t i = 1; i <= 8; ++i)
-      tokens.push_back(static_cast<int32_t>((vocab * i * 5 / 47) % std::max<int64_t>(vocab, 1)));
-    return tokens;
+    return 0;
   }
-  const plan::Plan& loaded_plan() const { return result_.loaded->executor->plan(); }
 
   Status model(Gate& gate) {
     if (options_.baseline.empty()) {
-      const auto prompt = options_.golden_prompt.empty() ? some_tokens() : options_.golden_prompt;
+      const auto prompt = default_golden_prompt(result_.text, vocab_size());
       result_.golden = FL_TRY(make_golden(loaded(), options_.bring_up, prompt, options_.golden_continuation));
     } else {
       result_.golden = FL_TRY(read_golden(options_.baseline));

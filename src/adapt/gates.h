@@ -35,6 +35,7 @@ struct AdaptResult {
   bool passed = false;
   std::vector<Gate> gates;
   std::unique_ptr<LoadedModel> loaded;  // when the load gate was passed
+  TextAssets text;                      // with it
   Golden golden;                        // when the model gate was reached
 };
 

@@ -19,6 +19,17 @@ engine::RowVisitor keep_in(std::vector<std::vector<float>>& rows) {
 
 }  // namespace
 
+std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t vocab_size) {
+  if (assets.tokenizer) {
+    auto ids = assets.tokenizer->encode("The sun rises in the east and sets in the");
+    if (ids.ok() && !ids->empty()) return std::move(*ids);
+  }
+  constexpr int64_t kTokens = 8;
+  std::vector<int32_t> ids;
+  for (int64_t i = 1; i <= kTokens; ++i) ids.push_back(static_cast<int32_t>(vocab_size * i / (kTokens + 1)));
+  return ids;
+}
+
 Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& options, const std::vector<int32_t>& prompt,
                            int64_t continuation) {
   BringUpOptions plain;

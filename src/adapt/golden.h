@@ -9,6 +9,7 @@
 
 #include "adapt/bring_up.h"
 #include "adapt/logits_bound.h"
+#include "adapt/text_assets.h"
 
 namespace firstlight::adapt {
 
@@ -19,6 +20,10 @@ struct Golden {
   int64_t first_row = 0;                   // logits are known from this position on
   std::vector<std::vector<float>> logits;  // a row per position from first_row
 };
+
+// A prompt to make a golden from: a plain sentence by the model's tokenizer, or where it has none ids from all over the
+// vocabulary.
+std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t vocab_size);
 
 // Runs the model on the reference backend: the logits of `prompt` and of a greedy continuation. The checkpoint's
 // weights are read in place, so this needs little memory, and time for about (prompt + continuation) * parameters

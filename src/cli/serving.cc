@@ -24,23 +24,12 @@ void stop_on_signal(int) {
   if (server::Server* server = running_server.load()) server->stop();
 }
 
-// Prompt of the golden that the reference backend makes when none is given.
-std::vector<int32_t> default_golden_prompt(const Session& session, int64_t vocab) {
-  if (session.text.tokenizer) {
-    auto ids = session.text.tokenizer->encode("The sun rises in the east and sets in the");
-    if (ids.ok() && !ids->empty()) return std::move(*ids);
-  }
-  std::vector<int32_t> ids;
-  for (int64_t i = 1; i <= 8; ++i) ids.push_back(static_cast<int32_t>(vocab * i / 9));
-  return ids;
-}
-
 // Makes the golden if there is none, and sets the readiness by whether it is reproduced.
 void check_golden(Session& session, std::optional<adapt::Golden> golden, int64_t vocab, server::Readiness& readiness,
                   const Log& log) {
   if (!golden) {
     readiness.set_not_ready("the reference backend is computing the golden prompt");
-    auto made = adapt::make_golden(*session.loaded, {}, default_golden_prompt(session, vocab), 4);
+    auto made = adapt::make_golden(*session.loaded, {}, adapt::default_golden_prompt(session.text, vocab), 4);
     if (!made.ok()) {
       readiness.set_not_ready("no golden prompt: " + made.status().message());
       log_error(&log, "no golden prompt: " + made.status().message());

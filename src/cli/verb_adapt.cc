@@ -78,7 +78,7 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
   std::string text;
   if (result.passed) {
     session.loaded = std::move(result.loaded);
-    session.text = adapt::load_text_assets(common.model, session.loaded->checkpoint.get());
+    session.text = std::move(result.text);
     text = FL_TRY(answer(session, flags, result));
     print_gate(result.gates.back());
   }
