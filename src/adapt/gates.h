@@ -25,8 +25,6 @@ struct Gate {
 struct GateOptions {
   BringUpOptions bring_up;
   std::string baseline;  // a recording (golden.h); empty: the reference backend makes one
-  std::vector<int32_t>
-      golden_prompt;  // what the reference backend is asked; empty: a few ids from all over the vocabulary
   int64_t golden_continuation = 4;
   std::function<void(const Gate& gate)> gate_done;  // as soon as each gate's verdict is there
 };
