@@ -23,4 +23,4 @@ echo "demo: adapting $model"
 "$build/firstlight" adapt "$model" --report "$build/report"
 echo
 echo "demo: a question"
-"$build/firstlight" run "$model" -p "What is the capital of France?" --max-tokens 48 --temperature 0
+"$build/firstlight" run "$model" -p "Why is the sky blue?" --max-tokens 48 --temperature 0

@@ -24,8 +24,8 @@ Result<std::string> answer(Session& session, const AdaptFlags& flags, adapt::Ada
   if (has_text) {
     const bool chat = session.text.chat_template != nullptr;
     const std::string question = !flags.prompt.empty() ? flags.prompt
-                                 : chat                ? "What is the capital of France?"
-                                                       : "The capital of France is";
+                                 : chat                ? "Why is the sky blue?"
+                                                       : "The three states of matter are";
     request.prompt = FL_TRY(encode_prompt(session.text, {.user = question, .raw = !chat}));
   } else {
     request.prompt = result.golden.tokens;
