@@ -24,6 +24,13 @@ void stop_on_signal(int) {
   if (server::Server* server = running_server.load()) server->stop();
 }
 
+// What clients call the model: the last part of its path, whatever slashes end it.
+std::string model_name(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
+  const std::filesystem::path last = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  return last.empty() || last == "." ? "model" : last.string();
+}
+
 // Makes the golden if there is none, and sets the readiness by whether it is reproduced.
 void check_golden(Session& session, std::optional<adapt::Golden> golden, int64_t vocab, server::Readiness& readiness,
                   const Log& log) {
@@ -77,7 +84,7 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
                              engine::EngineMetrics::in(metrics)));
   server::EngineGenerator generator(*engine, readiness, &log);
   const server::ServedModel model{
-      .name = std::filesystem::path(options.name).filename().string(),
+      .name = model_name(options.name),
       .generator = &generator,
       .tokenizer = FL_TRY(session.text.require_tokenizer()),
       .chat_template = session.text.chat_template.get(),
