@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "ops/quoting.h"
+
 namespace firstlight::ir {
 
 inline bool is_name_char(char c) {
@@ -12,8 +14,7 @@ inline bool is_name_char(char c) {
          c == '-' || c == '/';
 }
 
-// "\"…\"", with \" \\ and \xHH for control bytes.
-std::string quoted_string(std::string_view text);
+using ops::quoted_string;
 
 // `text` itself when it is not empty and all its characters are name characters, else quoted_string(text).
 std::string quoted_name(std::string_view text);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "ops/quoting.h"
 
 namespace firstlight::ops {
 namespace {
@@ -17,25 +18,6 @@ const T& get(const Attributes& attributes, std::string_view name) {
   const Attribute* value = attributes.find(name);
   FL_CHECK(value != nullptr && std::holds_alternative<T>(*value));
   return std::get<T>(*value);
-}
-
-std::string quoted(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 template <typename T, typename F>
@@ -56,7 +38,7 @@ struct Print {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return exact_decimal(value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return quoted_string(value); }
   std::string operator()(const Expression& value) const { return expression_text(value); }
   std::string operator()(const std::vector<int64_t>& values) const {
     return list(values, "", [](int64_t v) { return std::to_string(v); });
