@@ -31,6 +31,11 @@ def table_breaches(modules):
                        "wanted: lower floors only")
 
 
+def is_light(path):
+    """Whether a heavy library may not come in here: headers, but for those that only tests include."""
+    return path.suffix in (".h", ".cuh") and not source_tree.is_test(path)
+
+
 def include_breaches(root, path, text, allowed, modules, heavy):
     for match in _QUOTED.finditer(text):
         target = match.group(1)
@@ -45,12 +50,12 @@ def include_breaches(root, path, text, allowed, modules, heavy):
                    f"{', '.join(sorted(allowed))} only")
         elif not (root / "src" / target).exists():
             yield f'{where}: include "{target}": no such file'
-        elif path.suffix in (".h", ".cuh") and f"src/{target}" in heavy.reasons and not heavy.allows(str(path)):
+        elif is_light(path) and f"src/{target}" in heavy.reasons and not heavy.allows(str(path)):
             yield f'{where}: include "{target}" in a header: it is heavy, wanted in .cc files only'
 
 
 def heavy_breaches(path, text, heavy):
-    if path.suffix not in (".h", ".cuh"):
+    if not is_light(path):
         return
     for match in _ANGLED.finditer(text):
         if match.group(1).startswith(_HEAVY) and match.group(1) not in _LIGHT and not heavy.allows(str(path)):
