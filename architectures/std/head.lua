@@ -9,7 +9,7 @@ function head.logits(x, w, p, batch, embedding, model)
   x = norm.rms(gather_rows(x, batch.output_rows), model or w:scope "model", "norm", p)
   if not p.tied then return linear(x, w("lm_head.weight", { p.vocab, p.hidden })) end
   if w:has "lm_head.weight" then
-    w:waive("lm_head.weight", "redundant: the config ties the head to the embedding")
+    w:waive("lm_head.weight", "redundant: the config ties the head to the embedding", embedding)
     warn "lm_head.weight is in the file although the config ties the head to the embedding; the embedding is used"
   end
   return linear(x, embedding)

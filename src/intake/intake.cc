@@ -152,6 +152,7 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   model.graph = std::move(trace.graph);
   FL_TRY(ir::verify(model.graph));
   model.warnings = std::move(trace.warnings);
+  model.waived_copies = std::move(trace.waived_copies);
   model.warnings.insert(model.warnings.end(), quantisation.warnings.begin(), quantisation.warnings.end());
   add_config_tokens(model.graph, source.config_name, model.tokens);
   if (const ops::Attribute* limit = model.graph.metadata.find("max_positions")) {
@@ -199,10 +200,25 @@ Result<Source> gguf_source(const formats::Checkpoint& checkpoint) {
 
 }  // namespace
 
+// A tensor that was waived as a copy and is none: the model was meant to have both.
+Status warn_of_false_copies(const formats::Checkpoint& checkpoint, Model& model) {
+  for (const auto& [name, original] : model.waived_copies) {
+    const formats::TensorRecord* copy_record = checkpoint.find(name);
+    const formats::TensorRecord* record = checkpoint.find(original);
+    if (copy_record == nullptr || record == nullptr || copy_record->stored_type != record->stored_type) continue;
+    const auto found = FL_TRY(checkpoint.bytes(*copy_record));
+    const auto wanted = FL_TRY(checkpoint.bytes(*record));
+    if (std::equal(found.begin(), found.end(), wanted.begin(), wanted.end())) continue;
+    model.warnings.push_back(name + " differs from " + original + ", which is used in its place as the config says");
+  }
+  return ok_status();
+}
+
 Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOptions& options) {
   if (const formats::GgufFile* gguf = checkpoint.gguf()) {
     Model model = FL_TRY(build(FL_TRY(gguf_source(checkpoint)), options));
     add_gguf_tokens(*gguf, model.tokens);
+    FL_TRY(warn_of_false_copies(checkpoint, model));
     return model;
   }
   Source source{.config = {},
@@ -217,6 +233,7 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
   FL_TRY(check_side_file(FL_TRY(optional_text(directory.hf_quant_config)), source.config));
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(FL_TRY(optional_text(directory.generation_config)), model.tokens));
+  FL_TRY(warn_of_false_copies(checkpoint, model));
   return model;
 }
 

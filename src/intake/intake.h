@@ -43,6 +43,7 @@ struct Model {
   std::string quantisation;  // "", "fp8 e4m3, blocks of 128 x 128", "mxfp4"
   TokenFacts tokens;
   std::optional<int64_t> max_positions;
+  std::map<std::string, std::string> waived_copies;  // waived tensor to the tensor it should be a copy of
   std::vector<std::string> warnings;
 };
 

@@ -367,6 +367,7 @@ class Runner {
     trace.released_config = std::move(derived_);
     trace.config = std::move(tracer_.config);
     trace.waived_tensors = std::move(tracer_.waived_tensors);
+    trace.waived_copies = std::move(tracer_.waived_copies);
     trace.waived_layers = std::move(tracer_.waived_layers);
     trace.missing_tensors = std::move(tracer_.missing_tensors);
     trace.warnings = std::move(tracer_.warnings);

@@ -38,6 +38,7 @@ struct Trace {
   ConfigNode released_config;  // with gguf: its metadata in Hugging Face's words
   ConfigRecord config;
   std::map<std::string, std::string> waived_tensors;
+  std::map<std::string, std::string> waived_copies;  // waived tensor to the tensor it should be a copy of
   std::vector<LayerWaiver> waived_layers;
   std::vector<std::string> missing_tensors;
   std::vector<std::string> warnings;

@@ -37,6 +37,7 @@ struct Tracer {
   ConfigRecord derived_config;  // of what gguf.lua made of a GGUF's metadata; not part of the report
   std::map<std::string, ir::ValueId, std::less<>> weights;  // by the name the spec used
   std::map<std::string, std::string> waived_tensors;
+  std::map<std::string, std::string> waived_copies;  // waived tensor to the tensor it should be a copy of
   std::vector<LayerWaiver> waived_layers;
   std::vector<std::string> missing_tensors;
   std::vector<std::string> warnings;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "intake/lua/kinds.h"
+#include "intake/lua/operators.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/tracer.h"
 
@@ -307,12 +308,19 @@ int has_weight(lua_State* state) {
   return 1;
 }
 
+// w:waive(name, reason [, original]): with `original`, a weight of the graph, the tensor should be a copy of it.
 int waive_weight(lua_State* state) {
   const std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
   const std::string reason = to_text(state, 3, "the reason of a waiver");
   if (reason.empty()) raise(state, invalid_data("the waiver of '" + name + "' gives no reason"));
   Tracer& tracer = tracer_of(state);
-  if (tracer.tensors.find(name) != nullptr) tracer.waived_tensors[name] = reason.substr(0, kMaxReason);
+  if (tracer.tensors.find(name) == nullptr) return 0;
+  tracer.waived_tensors[name] = reason.substr(0, kMaxReason);
+  if (lua_gettop(state) >= 4) {
+    const ir::Value& original = tracer.graph.value(graph_operand(state, 4, "the original of a copy"));
+    const auto source = tracer.graph.weight_sources.find(original.name);
+    if (source != tracer.graph.weight_sources.end()) tracer.waived_copies[name] = source->second.tensor;
+  }
   return 0;
 }
 

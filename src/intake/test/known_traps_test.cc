@@ -2,6 +2,7 @@
 // Traps that others met when bringing up models, on the small golden checkpoints: tied and untied heads, head sizes,
 // layers after the last one, windows, YaRN's second correction, norms with an eps of their own.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/file_map.h"
 #include "base/json.h"
+#include "formats/safetensors.h"
 #include "intake/intake.h"
 #include "ir/text.h"
 
@@ -58,6 +60,42 @@ TEST(KnownTraps, TiedHeads) {
   Golden wrapped("gemma3_wrapped");
   wrapped.config["text_config"]["tie_word_embeddings"] = false;
   EXPECT_TRUE(has(wrapped.failure(), "tie_word_embeddings stands twice")) << wrapped.failure();
+}
+
+// smollm2's files with a head beside the embedding it is tied to: a copy, with one byte more flipped if asked.
+Result<Model> load_with_redundant_head(bool differs) {
+  namespace fs = std::filesystem;
+  const std::string source = std::string(FL_SOURCE_DIR) + "/tests/golden/data/smollm2";
+  const fs::path directory = fs::path(testing::TempDir()) / ("redundant_head." + std::to_string(::getpid()));
+  fs::create_directories(directory);
+  fs::copy_file(source + "/config.json", directory / "config.json", fs::copy_options::overwrite_existing);
+  const auto checkpoint = formats::Checkpoint::open(source).value();
+  std::vector<formats::TensorPlan> plans;
+  for (const auto& [name, record] : checkpoint.tensors()) plans.push_back({name, *record.dtype, record.shape});
+  const auto* embedding = checkpoint.find("model.embed_tokens.weight");
+  plans.push_back({"lm_head.weight", *embedding->dtype, embedding->shape});
+  auto writer = formats::SafetensorsWriter::create(directory, plans, {}).value();
+  for (const auto& [name, record] : checkpoint.tensors()) {
+    EXPECT_TRUE(writer.append(name, checkpoint.bytes(record).value()).ok());
+  }
+  const auto bytes = checkpoint.bytes(*embedding).value();
+  std::vector<std::byte> head(bytes.begin(), bytes.end());
+  if (differs) head[5] ^= std::byte{1};
+  EXPECT_TRUE(writer.append("lm_head.weight", head).ok());
+  EXPECT_TRUE(writer.finish().ok());
+  auto model = load_model(formats::Checkpoint::open(directory).value());
+  fs::remove_all(directory);
+  return model;
+}
+
+TEST(KnownTraps, ARedundantHeadThatDiffersIsWarnedOf) {
+  const auto same = load_with_redundant_head(false);
+  ASSERT_TRUE(same.ok()) << same.status().to_string();
+  EXPECT_EQ(same->warnings.size(), 1u);
+  const auto other = load_with_redundant_head(true);
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  ASSERT_EQ(other->warnings.size(), 2u);
+  EXPECT_TRUE(has(other->warnings[1], "lm_head.weight differs from model.embed_tokens.weight")) << other->warnings[1];
 }
 
 TEST(KnownTraps, HeadSizes) {
