@@ -99,6 +99,9 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   running_server = &server;
   std::signal(SIGINT, stop_on_signal);
   std::signal(SIGTERM, stop_on_signal);
+  for (const auto& [id, source] : session.loaded->model.tokens.eos) {
+    log_info(&log, "answers end at token " + std::to_string(id) + " (" + source + ")");
+  }
   log_info(&log, "serving " + model.name + " on http://" + options.host + ":" + std::to_string(server.port()));
   std::thread checker([&] { check_golden(session, std::move(golden), engine->vocab_size(), readiness, log); });
   server.run();
