@@ -130,9 +130,11 @@ def main():
     parser.add_argument("words", nargs="*", help="only cases whose name contains one of these")
     parser.add_argument("--backend", default="reference")
     parser.add_argument("--compute")
+    parser.add_argument("--kv-dtype", help="of the cache; f32 where nothing else shall round")
     parser.add_argument("--bound", type=float)
     options = parser.parse_args()
     flags = ["--backend", options.backend] + (["--compute", options.compute] if options.compute else [])
+    flags += ["--kv-dtype", options.kv_dtype] if options.kv_dtype else []
     program = Program(options.program, flags)
     cases = [f for f in sorted(DATA.iterdir()) if (f / "golden.json").exists()
              and (not options.words or any(word in f.name for word in options.words))]
