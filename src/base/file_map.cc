@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace firstlight {
 
@@ -73,16 +74,41 @@ Result<std::string> read_text_file(const std::string& path, size_t limit_bytes) 
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+namespace {
+
+// Where the bytes go: links are followed, and what is no file (a device, a pipe, a directory) is never replaced.
+Result<fs::path> file_to_replace(const std::string& path) {
+  std::error_code error;
+  const fs::file_status own = fs::symlink_status(path, error);
+  if (!fs::exists(own)) return fs::path(path);
+  fs::path target = fs::is_symlink(own) ? fs::canonical(path, error) : fs::path(path);
+  if (fs::is_symlink(own) && error) return invalid_argument(path + ": a link to nowhere: " + error.message());
+  if (!fs::is_regular_file(target, error)) return invalid_argument(path + ": cannot write: not a regular file");
+  return target;
+}
+
+}  // namespace
+
 Status write_file(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".partial";
+  const fs::path target = FL_TRY(file_to_replace(path));
+  const std::string temporary = target.string() + ".partial";
+  std::error_code error;
   {
+    errno = 0;
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
     out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    if (!out.flush()) return invalid_argument(temporary + ": cannot write");
+    if (!out.flush()) {
+      const std::string reason = errno != 0 ? ": " + std::generic_category().message(errno) : "";
+      if (out.is_open()) fs::remove(temporary, error);
+      return invalid_argument(path + ": cannot write" + reason);
+    }
   }
-  std::error_code error;
-  fs::rename(temporary, path, error);
-  if (error) return invalid_argument(path + ": cannot rename into place: " + error.message());
+  fs::rename(temporary, target, error);
+  if (error) {
+    const std::string reason = error.message();
+    fs::remove(temporary, error);
+    return invalid_argument(path + ": cannot rename into place: " + reason);
+  }
   return ok_status();
 }
 
