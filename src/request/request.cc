@@ -20,8 +20,8 @@ Status check(const SamplingParams& params, int64_t vocab_size) {
   const auto within = [](double value, double low, double high) {
     return value >= low && value <= high;
   };  // false for NaN
-  FL_TRY(check_range("repetition_penalty", params.repetition_penalty,
-                     params.repetition_penalty > 0 && std::isfinite(params.repetition_penalty), "a number above 0"));
+  FL_TRY(check_range("repetition_penalty", params.repetition_penalty, within(params.repetition_penalty, 0.001, 1000),
+                     "0.001 to 1000"));
   FL_TRY(check_range("presence_penalty", params.presence_penalty, within(params.presence_penalty, -2, 2), "-2 to 2"));
   FL_TRY(
       check_range("frequency_penalty", params.frequency_penalty, within(params.frequency_penalty, -2, 2), "-2 to 2"));

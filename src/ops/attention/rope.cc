@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rope: rotary position embedding of a slice of each head.
+#include <cmath>
+
 #include "ops/defs.h"
 #include "ops/infer.h"
 
@@ -14,6 +16,22 @@ Status check_slice(const Attributes& a, const tensor::Type& x) {
                     offset <= width.factor - length;
   return want_attribute(fits, OpKind::kRope, "offset, length", std::to_string(offset) + ", " + std::to_string(length),
                         "an even slice of the last axis of " + x.to_string());
+}
+
+// A scaling that was divided by nothing, or by less, shows here.
+Status check_finite(const Attributes& a) {
+  for (const char* name : {"freqs", "long_freqs"}) {
+    for (const double f : a.get_floats(name)) {
+      FL_TRY(want_attribute(std::isfinite(f) && f >= 0, OpKind::kRope, name, exact_decimal(f),
+                            "finite numbers, none below 0"));
+    }
+  }
+  for (const char* name : {"scale", "long_scale"}) {
+    const double scale = a.get_float(name);
+    FL_TRY(want_attribute(std::isfinite(scale) && scale > 0, OpKind::kRope, name, exact_decimal(scale),
+                          "a finite number above 0"));
+  }
+  return ok_status();
 }
 
 Status check_frequencies(const Attributes& a) {
@@ -42,6 +60,7 @@ Result<Types> infer(const InferInput& input) {
                         "\"half\" or \"interleaved\""));
   FL_TRY(check_slice(input.attributes, x));
   FL_TRY(check_frequencies(input.attributes));
+  FL_TRY(check_finite(input.attributes));
   return Types{x};
 }
 

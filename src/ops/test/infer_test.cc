@@ -162,6 +162,8 @@ TEST(Infer, Arithmetic) {
       {"index_mask", "{size = 8}", {"i32[T, 2]"}, "f32[T, 8]"},
       {"index_mask", "{size = 8}", {"f32[T, 2]"}, "!operand idx is f32[T, 2]"},
       {"rms_norm", "{eps = 1e-05}", {"f32[T, 8]", "bf16[8]"}, "f32[T, 8]"},
+      {"rms_norm", "{eps = -1.0}", {"f32[T, 8]"}, "!attribute eps is -1.0, wanted 0 or more, less than 1"},
+      {"layer_norm", "{eps = 1e+30}", {"f32[T, 8]"}, "!attribute eps is 1e+30, wanted 0 or more, less than 1"},
       {"rms_norm", "{eps = 1e-05}", {"f32[T, 8]", "bf16[7]"}, "!operand weight is bf16[7], wanted a float vector of 8"},
       {"layer_norm", "{eps = 1e-05}", {"f32[T, 8]", "f32[8]", "f32[8]"}, "f32[T, 8]"},
       {"layer_norm", "{eps = 1e-05}", {"f32[T, 8]", "f32[8]", "f32[9]"}, "!operand bias is f32[9]"},
@@ -198,6 +200,8 @@ TEST(Infer, MatrixProducts) {
 TEST(Infer, AttentionAndState) {
   expect_all({
       {"rope", "{length = 4, freqs = [1.0, 0.5]}", {"f32[T, 2, 8]", "i32[T]"}, "f32[T, 2, 8]"},
+      {"rope", "{length = 4, freqs = [1.0, -0.5]}", {"f32[T, 2, 8]", "i32[T]"}, "!attribute freqs is -0.5"},
+      {"rope", "{length = 4, freqs = [1.0, 0.5], scale = 0.0}", {"f32[T, 2, 8]", "i32[T]"}, "!attribute scale is 0.0"},
       {"rope", "{length = 4, freqs = [1.0]}", {"f32[T, 2, 8]", "i32[T]"}, "!wanted 2 frequencies"},
       {"rope", "{length = 4, offset = 6, freqs = [1.0, 0.5]}", {"f32[T, 2, 8]", "i32[T]"}, "!an even slice"},
       {"rope", "{length = 4, freqs = [1.0, 0.5], style = \"odd\"}", {"f32[T, 2, 8]", "i32[T]"}, "!attribute style"},

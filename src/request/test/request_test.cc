@@ -16,7 +16,8 @@ TEST(SamplingParams, EachRangeIsHeld) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return status.message();
   };
-  EXPECT_EQ(message({.repetition_penalty = 0}), "repetition_penalty is 0, a number above 0 wanted");
+  EXPECT_EQ(message({.repetition_penalty = 0}), "repetition_penalty is 0, 0.001 to 1000 wanted");
+  EXPECT_EQ(message({.repetition_penalty = 1e39}), "repetition_penalty is 1e+39, 0.001 to 1000 wanted");
   EXPECT_EQ(message({.presence_penalty = 2.5}), "presence_penalty is 2.5, -2 to 2 wanted");
   EXPECT_EQ(message({.frequency_penalty = -3}), "frequency_penalty is -3, -2 to 2 wanted");
   EXPECT_EQ(message({.logit_bias = {{10, 1}}}), "logit_bias token is 10, an id below 10 wanted");
