@@ -8,6 +8,7 @@ commit that touches nothing else, so that growth is a decision and never a side 
 """
 
 import re
+import shutil
 import subprocess
 
 import source_tree
@@ -129,7 +130,7 @@ def raised_with_others(root):
     """The last commit that changed the number must have changed nothing else. Without git there is nothing to ask."""
     def git(*arguments):
         return subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
-    if not (root / ".git").exists():
+    if not (root / ".git").exists() or shutil.which("git") is None:
         return []
     commit = git("log", "-1", "--diff-filter=M", "--format=%H", "--", "tools/budget").stdout.strip()
     if not commit:

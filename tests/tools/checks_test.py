@@ -54,6 +54,7 @@ class Checks(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("git"), "needs git")
     def test_the_number_is_raised_by_a_commit_of_its_own(self):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder) / "tree"
