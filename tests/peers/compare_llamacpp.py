@@ -219,8 +219,8 @@ def compare(name):
     control = equal_to_itself(path)
     within = sum(entry.get("within_accuracy", False) for entry in quantised)
     print(f"{name} {peers.MODELS[name]}: {quantised_equal} of {len(quantised)} equal, {within} of "
-          f"{len(quantised) - quantised_equal} splits within accuracy; llama.cpp against itself with flash attention on: "
-          f"{control} equal", flush=True)
+          f"{len(quantised) - quantised_equal} splits within accuracy; llama.cpp against itself with flash attention "
+          f"on: {control} equal", flush=True)
     noise = rounding_noise(path, wide)
     print(f"{name} {peers.MODELS[name]}: logits {noise['ours']:.4f} standard deviations from exact, llama.cpp's "
           f"{noise['theirs']:.4f}", flush=True)

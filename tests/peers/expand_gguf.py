@@ -20,8 +20,10 @@ def expand(source, target):
         items = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(name, 0 if name == "general.file_type" else field.contents(), kind, sub_type=items)
     for tensor in reader.tensors:
-        plain = tensor.tensor_type == gguf.GGMLQuantizationType.F32
-        writer.add_tensor(tensor.name, tensor.data if plain else gguf.quants.dequantize(tensor.data, tensor.tensor_type))
+        data = tensor.data
+        if tensor.tensor_type != gguf.GGMLQuantizationType.F32:
+            data = gguf.quants.dequantize(data, tensor.tensor_type)
+        writer.add_tensor(tensor.name, data)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
