@@ -11,7 +11,8 @@ Result<Types> infer(const InferInput& input) {
   FL_TRY(want(is_plain_float(x) && rank(x) >= 1 && last_dim(x).is_static() && last_dim(x).factor > 0, OpKind::kRmsNorm,
               "x", x, "a plain float tensor whose last axis is constant and not empty"));
   const double eps = input.attributes.get_float("eps");
-  FL_TRY(want_attribute(eps >= 0 && eps < 1, OpKind::kRmsNorm, "eps", exact_decimal(eps), "0 or more, less than 1"));
+  FL_TRY(
+      want_attribute(eps >= 0 && eps < 1e30, OpKind::kRmsNorm, "eps", exact_decimal(eps), "0 or more, less than 1e30"));
   if (const tensor::Type* weight = optional_operand(input, 1)) {
     FL_TRY(want(is_plain_float(*weight) && has_shape(*weight, {last_dim(x)}), OpKind::kRmsNorm, "weight", *weight,
                 "a float vector of " + last_dim(x).to_string()));
