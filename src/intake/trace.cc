@@ -190,6 +190,7 @@ class Runner {
   // Runs the specs until one matches; leaves its table at index 1.
   Status find_spec() {
     architecture_ = FL_TRY(text_key("model_type"));
+    std::string names;
     for (const SpecText& spec : input_.specs->specs()) {
       FL_TRY(sandbox_->run(spec.path, spec.text));
       if (lua_type(state_, -1) != LUA_TTABLE) return invalid_data(spec.path + ": the chunk returns no architecture{…}");
@@ -204,8 +205,9 @@ class Runner {
       if (single) {
         return unsupported(spec.path + " does not match model_type \"" + architecture_ + "\"");
       }
+      names += (names.empty() ? " " : ", ") + spec.path;
     }
-    return unsupported("no spec matches model_type \"" + architecture_ + "\"");
+    return unsupported("no spec matches model_type \"" + architecture_ + "\" (docs/add_a_model.md); there are" + names);
   }
 
   // config.architectures names a class; a class that is not in matches.architectures computes something else (a reward
