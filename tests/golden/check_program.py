@@ -95,7 +95,7 @@ def whole_model_bound(folder):
     header = json.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])
     types = {entry["dtype"] for name, entry in header.items() if name != "__metadata__" and len(entry["shape"]) > 1}
     product = max(PRODUCT_ERROR[name] for name in types)
-    return max(2e-5, 4 * math.hypot(product, 1.4e-4) * math.sqrt(9 * layers))
+    return max(2e-5, 4 * math.hypot(product, 3.1e-4) * math.sqrt(9 * layers))
 
 
 def with_old_config(folder, scratch):
