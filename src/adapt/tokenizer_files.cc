@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "text/tokenizer.h"
+#include "text/tokenizers/tokenizer_parts.h"
 #include "text/tokenizers/word_patterns.h"
 
 namespace firstlight::adapt {
@@ -20,7 +21,6 @@ constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 // Token types of a GGUF vocabulary.
 constexpr int32_t kNormal = 1;
-constexpr int32_t kUnknown = 2;
 constexpr int32_t kControl = 3;
 constexpr int32_t kUserDefined = 4;
 
@@ -82,18 +82,18 @@ Pipeline piece_pipeline(bool add_prefix) {
 }
 
 // Control, unknown and user-defined tokens: found in texts before anything else.
-Json added_tokens(const GgufVocabulary& source) {
+Json added_tokens(const text::Tokenizer& tokenizer) {
+  std::vector<text::AddedToken> tokens = tokenizer.parts().added.tokens();
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   Json list = Json::array();
-  for (size_t id = 0; id < source.tokens.size(); ++id) {
-    const int32_t type = type_of(source, id);
-    if (source.tokens[id].empty() || (type != kControl && type != kUnknown && type != kUserDefined)) continue;
-    list.push_back({{"id", id},
-                    {"content", source.tokens[id]},
-                    {"single_word", false},
-                    {"lstrip", false},
-                    {"rstrip", false},
-                    {"normalized", false},
-                    {"special", type != kUserDefined}});
+  for (const text::AddedToken& token : tokens) {
+    list.push_back({{"id", token.id},
+                    {"content", token.content},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.lstrip},
+                    {"rstrip", token.rstrip},
+                    {"normalized", token.normalized},
+                    {"special", token.control}});
   }
   return list;
 }
@@ -205,7 +205,7 @@ Result<std::string> document_text(const GgufVocabulary& source, const text::Toke
   Json head = {{"version", "1.0"},
                {"truncation", nullptr},
                {"padding", nullptr},
-               {"added_tokens", added_tokens(source)},
+               {"added_tokens", added_tokens(tokenizer)},
                {"normalizer", pipeline.normalizer},
                {"pre_tokenizer", pipeline.pre_tokenizer},
                {"post_processor", template_processor(source, tokenizer)},
@@ -236,34 +236,63 @@ constexpr std::string_view kProbes[] = {
     "was sharp.",
 };
 
-Status compare(const text::Tokenizer& wanted, const text::Tokenizer& found, const std::string& content) {
-  const auto wanted_ids = FL_TRY(wanted.encode(content));
-  const auto found_ids = FL_TRY(found.encode(content));
-  const bool same_text = wanted.decode(wanted_ids) == found.decode(wanted_ids);
-  if (wanted_ids == found_ids && same_text) return ok_status();
-  return unsupported("a tokenizer.json would " + std::string(same_text ? "encode " : "decode ") + json_string(content) +
-                     " in another way than the GGUF vocabulary");
-}
+class Comparison {
+ public:
+  Comparison(const GgufVocabulary& source, const text::Tokenizer& wanted, const text::Tokenizer& found)
+      : source_(source), wanted_(wanted), found_(found) {}
 
-Status check(const GgufVocabulary& source, const text::Tokenizer& wanted, const std::string& json) {
-  const auto found = FL_TRY(text::load_tokenizer_json(json));
-  for (const std::string_view probe : kProbes) FL_TRY(compare(wanted, found, std::string(probe)));
-  // Every token's own text; the first control token between words.
-  constexpr size_t kMaxPieces = 20000;
-  const size_t stride = source.tokens.size() / kMaxPieces + 1;
-  std::string joined;
-  for (size_t id = 0; id < source.tokens.size(); id += stride) {
-    if (type_of(source, id) == kNormal) joined += wanted.token_bytes(static_cast<int32_t>(id)) + " ";
-    if (joined.size() < 400) continue;
-    FL_TRY(compare(wanted, found, joined));
-    joined.clear();
+  Status run() const {
+    for (const std::string_view probe : kProbes) FL_TRY(compare(std::string(probe)));
+    FL_TRY(compare_pieces());
+    return compare_added();
   }
-  for (size_t id = 0; id < source.tokens.size(); ++id) {
-    if (type_of(source, id) != kControl && type_of(source, id) != kUserDefined) continue;
-    return compare(wanted, found, "Before " + source.tokens[id] + " after" + source.tokens[id] + "\nend");
+
+ private:
+  Status compare(const std::string& content) const {
+    const auto ids = FL_TRY(wanted_.encode(content));
+    const bool same = ids == FL_TRY(found_.encode(content));
+    if (same && (has_user_defined(ids) || wanted_.decode(ids) == found_.decode(ids))) return ok_status();
+    return unsupported("a tokenizer.json would " + std::string(same ? "decode " : "encode ") + json_string(content) +
+                       " in another way than the GGUF vocabulary");
   }
-  return ok_status();
-}
+
+  // Such tokens are decoded as they are written here, and through the decoder by every reader of tokenizer.json.
+  bool has_user_defined(const std::vector<int32_t>& ids) const {
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](int32_t id) { return type_of(source_, static_cast<size_t>(id)) == kUserDefined; });
+  }
+
+  // Every token's own text, or, of a large vocabulary, that of every n-th.
+  Status compare_pieces() const {
+    constexpr size_t kMaxPieces = 20000, kTextBytes = 400;
+    const size_t stride = source_.tokens.size() / kMaxPieces + 1;
+    std::string joined;
+    for (size_t id = 0; id < source_.tokens.size(); id += stride) {
+      if (type_of(source_, id) == kNormal) joined += wanted_.token_bytes(static_cast<int32_t>(id)) + " ";
+      if (joined.size() < kTextBytes) continue;
+      FL_TRY(compare(joined));
+      joined.clear();
+    }
+    return compare(joined);
+  }
+
+  // Control and user-defined tokens between words.
+  Status compare_added() const {
+    constexpr int kMaxTokens = 200;
+    int seen = 0;
+    for (size_t id = 0; id < source_.tokens.size() && seen < kMaxTokens; ++id) {
+      const int32_t type = type_of(source_, id);
+      if (source_.tokens[id].empty() || (type != kControl && type != kUserDefined)) continue;
+      FL_TRY(compare("Before " + source_.tokens[id] + " after" + source_.tokens[id] + "\nend"));
+      ++seen;
+    }
+    return ok_status();
+  }
+
+  const GgufVocabulary& source_;
+  const text::Tokenizer& wanted_;
+  const text::Tokenizer& found_;
+};
 
 }  // namespace
 
@@ -288,7 +317,8 @@ Result<std::string> tokenizer_json_of(const GgufVocabulary& vocabulary) {
   }
   const std::string model = FL_TRY(model_text(vocabulary, merges, settings));
   std::string json = FL_TRY(document_text(vocabulary, tokenizer, pipeline, model));
-  FL_TRY(check(vocabulary, tokenizer, json));
+  const auto found = FL_TRY(text::load_tokenizer_json(json));
+  FL_TRY(Comparison(vocabulary, tokenizer, found).run());
   return json;
 }
 
