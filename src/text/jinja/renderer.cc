@@ -36,7 +36,7 @@ Result<Text> Renderer::run(const Tree& tree) {
 Status Renderer::charge(uint64_t work) {
   if (work > work_left_) {
     work_left_ = 0;
-    return cancelled("the template takes more than " + std::to_string(input_.limits.work) + " steps");
+    return unsupported("the template takes more than " + std::to_string(input_.limits.work) + " steps");
   }
   work_left_ -= work;
   return ok_status();

@@ -21,7 +21,7 @@ struct RenderInput {
 
 // The text with its provenance. Errors: kInvalidArgument with the template's own message (raise_exception);
 // kInvalidData
-// ("line N: …") where Jinja2 or Python would raise; kUnsupported and kCancelled for limits.
+// ("line N: …") where Jinja2 or Python would raise; kUnsupported for limits.
 Result<Text> render(const Tree& tree, const RenderInput& input);
 
 }  // namespace firstlight::text::jinja

@@ -15,7 +15,7 @@
 
 namespace firstlight::text::jinja {
 
-// Bounds of one rendering; what exceeds them is an error (kCancelled for work, kUnsupported for sizes).
+// Bounds of one rendering; what exceeds them is an error (kUnsupported).
 struct Limits {
   uint64_t work = 50'000'000;             // nodes evaluated plus bytes and items moved
   size_t string_bytes = size_t{1} << 26;  // any single string, the output included
