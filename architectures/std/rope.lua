@@ -191,6 +191,7 @@ function rope.from_config(c, options)
     error("rope_theta and rope_parameters contradict: " .. top .. " and " .. theta)
   end
   theta = theta or top or options.default_theta or error "rope_theta is missing, and its default is not known"
+  if theta <= 0 then error("rope_theta is " .. theta .. ", above 0 wanted") end
   local kind = get.one("string", "rope_type", "type") or "default"
   if not kinds[kind] then unsupported("rope type '" .. kind .. "' is not known") end
   local share = kind == "proportional" and 1.0

@@ -116,6 +116,20 @@ Status judge(const CoverageReport& coverage, const std::string& spec) {
   return invalid_data(spec + ": " + text);
 }
 
+// What was to be admitted and needed no admission: a word misspelt, or left over from another model.
+std::vector<std::string> idle_admissions(const CoverageReport& coverage, const IntakeOptions& options) {
+  const auto used = [](const std::map<std::string, std::string>& waived, const std::string& name) {
+    const auto it = waived.find(name);
+    return it != waived.end() && it->second == kAllowed;
+  };
+  std::vector<std::string> warnings;
+  for (const std::string& name : options.allow_unbound) {
+    if (used(coverage.config.waived, name) || used(coverage.tensors.waived, name)) continue;
+    warnings.push_back("--allow-unbound " + name + " admits nothing: no unbound config key or tensor has that name");
+  }
+  return warnings;
+}
+
 struct Source {
   ConfigNode config;
   TensorTable tensors;
@@ -154,6 +168,7 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   model.warnings = std::move(trace.warnings);
   model.waived_copies = std::move(trace.waived_copies);
   model.warnings.insert(model.warnings.end(), quantisation.warnings.begin(), quantisation.warnings.end());
+  for (std::string& warning : idle_admissions(model.coverage, options)) model.warnings.push_back(std::move(warning));
   add_config_tokens(model.graph, source.config_name, model.tokens);
   if (const ops::Attribute* limit = model.graph.metadata.find("max_positions")) {
     if (const auto* value = std::get_if<int64_t>(limit)) model.max_positions = *value;

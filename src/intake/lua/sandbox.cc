@@ -20,7 +20,9 @@ int add_callers(lua_State* state) {
   std::string message = text == nullptr ? "the spec raised an error that is not text" : text;
   lua_Debug frame;
   std::string last_source;
-  for (int level = 1, named = 0; named < 4 && lua_getstack(state, level, &frame) != 0; ++level) {
+  // Finding a level takes time in proportion to it: a recursion that filled the stack is not walked to its end.
+  constexpr int kDeepest = 200;
+  for (int level = 1, named = 0; named < 4 && level <= kDeepest && lua_getstack(state, level, &frame) != 0; ++level) {
     lua_getinfo(state, "Sl", &frame);
     if (frame.currentline <= 0) continue;
     const std::string place = std::string(frame.short_src) + ":" + std::to_string(frame.currentline);

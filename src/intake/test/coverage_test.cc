@@ -56,6 +56,11 @@ TEST_F(Coverage, UnknownKeysStopTheLoadAndCanBeAdmitted) {
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(model->coverage.config.waived.at("o"), "a whole object");
   EXPECT_TRUE(model->coverage.config.waived.contains("a"));
+  EXPECT_TRUE(model->warnings.empty());
+  const auto idle = load("c:waive('o', 'a whole object')", config, {}, {"a", "misspelt"});
+  ASSERT_TRUE(idle.ok());
+  ASSERT_EQ(idle->warnings.size(), 1u);
+  EXPECT_NE(idle->warnings[0].find("--allow-unbound misspelt"), std::string::npos);
 }
 
 TEST_F(Coverage, TensorsCountWhenAlive) {

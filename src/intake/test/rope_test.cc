@@ -87,6 +87,16 @@ TEST(Rope, YarnScales) {
   EXPECT_NEAR(freqs[3], 0.001 / 4, 1e-15);
 }
 
+TEST(Rope, AbsurdNumbersAreRefused) {
+  for (const char* keys : {R"("rope_theta": 0)", R"("rope_theta": -1e4)",
+                           R"("rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 0})",
+                           R"("rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": -2})",
+                           R"("rope_theta": 1e4, "rope_scaling": {"type": "yarn", "factor": 0,
+                              "original_max_position_embeddings": 64})"}) {
+    EXPECT_FALSE(rope_of(keys).ok()) << keys;
+  }
+}
+
 TEST(Rope, DynamicAndLongSetsAreLeftToTheRun) {
   const auto dynamic =
       rope_of(R"("rope_theta": 1e4, "max_position_embeddings": 32, "rope_scaling": {"type": "dynamic", "factor": 2})");

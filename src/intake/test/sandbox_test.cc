@@ -55,6 +55,13 @@ TEST(Sandbox, StepsAreLimited) {
   }
 }
 
+TEST(Sandbox, RecursionEndsInAMessage) {
+  SpecRun run{.spec = spec_around("local function f() return f() + 1 end f()")};
+  run.limits.memory_bytes = int64_t{256} << 20;  // room for a stack that Lua itself ends
+  const std::string failure = run.failure();
+  EXPECT_NE(failure.find("stack overflow"), std::string::npos) << failure.substr(0, 300);
+}
+
 TEST(Sandbox, MemoryIsLimited) {
   for (const char* body : {"local t = {} for i = 1, 1e9 do t[i] = i end", "local s = 'x' while true do s = s .. s end",
                            "local t = {} for i = 1, 1e9 do t[i] = {} end"}) {
