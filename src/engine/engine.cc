@@ -90,6 +90,12 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
   if (request.max_tokens < 1) {
     return invalid_argument("max_tokens is " + std::to_string(request.max_tokens) + ", 1 or more wanted");
   }
+  for (const int32_t token : request.stop_token_ids) {
+    if (token < 0 || token >= vocab_size_) {
+      return invalid_argument("stop token " + std::to_string(token) + ", an id below " + std::to_string(vocab_size_) +
+                              " wanted");
+    }
+  }
   FL_TRY(request::check(request.sampling, vocab_size_));
   request.max_tokens = std::min(request.max_tokens, options_.max_context - prompt_tokens);
   auto sequence = std::make_unique<Sequence>(Sequence{.ticket = 0,
