@@ -26,6 +26,7 @@ class Runner {
     for (const auto& output : plan.outputs) {
       if (output.name == "logits") runner.vocab_ = plan.buffer(output.buffer).type.shape.back().factor;
     }
+    if (runner.vocab_ == 0) return invalid_argument("the model has no output 'logits'");
     return runner;
   }
 
@@ -102,23 +103,23 @@ Result<BenchmarkRow> measure(runtime::Executor& executor, BenchmarkRow row, int6
   return row;
 }
 
+Status check_range(const char* name, const std::vector<int64_t>& values, int64_t least, int64_t most) {
+  for (const int64_t value : values) {
+    if (value >= least && value <= most) continue;
+    return invalid_argument(std::string(name) + " " + std::to_string(value) + ": " + std::to_string(least) + " to " +
+                            std::to_string(most) + " wanted");
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::vector<BenchmarkRow>> benchmark(runtime::Executor& executor, const BenchmarkOptions& options) {
-  const int64_t most = std::min(executor.max_batch_tokens(), executor.max_batch_outputs());
-  for (const auto& [name, values, least] :
-       {std::tuple("prompt", options.prompts, 1), {"depth", options.depths, 0}, {"batch", options.batches, 1}}) {
-    for (const int64_t value : values) {
-      if (value < least) {
-        return invalid_argument(std::string(name) + " " + std::to_string(value) + ", " + std::to_string(least) +
-                                " or more wanted");
-      }
-    }
-  }
-  for (const int64_t batch : options.batches) {
-    if (batch > most)
-      return invalid_argument("batch " + std::to_string(batch) + ", at most " + std::to_string(most) + " wanted");
-  }
+  constexpr int64_t kMostTokens = int64_t{1} << 28;  // the sum of three lengths is a position, an int32
+  FL_TRY(check_range("prompt", options.prompts, 1, kMostTokens));
+  FL_TRY(check_range("depth", options.depths, 0, kMostTokens));
+  FL_TRY(check_range("decode tokens", {options.decode_tokens}, 0, kMostTokens));
+  FL_TRY(check_range("batch", options.batches, 1, std::min(executor.max_batch_tokens(), executor.max_batch_outputs())));
   FL_TRY(measure(executor, {.prompt = 32, .depth = 0, .batch = 1}, 8));
   std::vector<BenchmarkRow> rows;
   for (const int64_t depth : options.depths) {

@@ -25,8 +25,8 @@ struct BenchmarkRow {
   double decode_tps = 0;  // generated tokens per second, over all sequences
 };
 
-// Tokens are random but fixed, the next ones greedy; sampling is not part of the times. One short run warms up. Errors:
-// kInvalidArgument for lengths below 1 or a batch beyond what the plan takes.
+// All tokens, generated ones too, are random from a fixed seed; sampling is not part of the times. One short run warms
+// up. Errors: kInvalidArgument for a length or a batch out of range, or a model without logits.
 Result<std::vector<BenchmarkRow>> benchmark(runtime::Executor& executor, const BenchmarkOptions& options);
 
 }  // namespace firstlight::adapt

@@ -40,7 +40,7 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                                 ThreadPool& pool, const BringUpOptions& options,
                                                 const target::CpuTarget& target) {
   const auto roomy = static_cast<int64_t>((1 - options.headroom) * static_cast<double>(target.memory_bytes));
-  const int64_t limit = std::min(roomy, target.available_bytes);
+  const int64_t limit = std::max<int64_t>(1, std::min(roomy, target.available_bytes));  // 0 would mean none
   return runtime::Executor::create(
       std::move(plan), checkpoint, pool,
       {.load_progress = options.load_progress, .trace = options.trace, .memory_limit_bytes = limit});

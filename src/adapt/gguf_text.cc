@@ -56,6 +56,10 @@ Result<text::GgufVocabulary> read_gguf_vocabulary(const formats::GgufFile& file)
   FL_TRY(read_flag(file, "add_space_prefix", out.add_space_prefix));
   FL_TRY(read_flag(file, "remove_extra_whitespaces", out.remove_extra_whitespaces));
   if (const auto* map = file.find(key_of("precompiled_charsmap"))) {
+    if (map->type != formats::GgufType::kArray ||
+        (map->element_type != formats::GgufType::kU8 && map->element_type != formats::GgufType::kI8)) {
+      return invalid_data(key_of("precompiled_charsmap") + ": an array of bytes wanted");
+    }
     out.precompiled_charsmap.assign(reinterpret_cast<const char*>(map->raw.data()), map->raw.size());
   }
   return out;

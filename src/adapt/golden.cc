@@ -2,7 +2,9 @@
 #include "adapt/golden.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/file_map.h"
 #include "base/json.h"
@@ -32,6 +34,7 @@ std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t voc
 
 Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& options, const std::vector<int32_t>& prompt,
                            int64_t continuation) {
+  if (prompt.empty()) return invalid_argument("a golden prompt of at least one token wanted");
   BringUpOptions plain;
   plain.backend = catalog::Backend::kReference;
   plain.headroom = options.headroom;
@@ -51,17 +54,30 @@ Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& opti
   return golden;
 }
 
-Result<Golden> read_golden(const std::string& directory) {
-  const Json facts = FL_TRY(parse_json(FL_TRY(read_text_file(directory + "/golden.json"))).with_context(directory));
+namespace {
+
+Result<std::vector<int32_t>> read_prompt(const Json& facts) {
   if (!facts.is_object() || !facts.contains("prompt") || !facts["prompt"].is_array() || facts["prompt"].empty()) {
-    return invalid_data(directory + "/golden.json: a list 'prompt' of token ids wanted");
+    return invalid_data("a list 'prompt' of token ids wanted");
   }
-  Golden golden{.origin = directory};
+  std::vector<int32_t> prompt;
   for (const Json& token : facts["prompt"]) {
-    if (!token.is_number_integer())
-      return invalid_data(directory + "/golden.json: 'prompt' holds something that is no token id");
-    golden.tokens.push_back(token.get<int32_t>());
+    const bool fits = token.is_number_unsigned() && token.get<uint64_t>() <= std::numeric_limits<int32_t>::max();
+    if (!fits) return invalid_data("'prompt' holds " + dump_json(token) + ", token ids wanted");
+    prompt.push_back(token.get<int32_t>());
   }
+  return prompt;
+}
+
+// The larger; not-a-number is larger than everything.
+double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+}  // namespace
+
+Result<Golden> read_golden(const std::string& directory) {
+  const std::string facts_path = directory + "/golden.json";
+  const Json facts = FL_TRY(parse_json(FL_TRY(read_text_file(facts_path))).with_context(facts_path));
+  Golden golden{.origin = directory, .tokens = FL_TRY(read_prompt(facts).with_context(facts_path))};
   golden.num_prompt = static_cast<int64_t>(golden.tokens.size());
   if (facts.contains("reference")) golden.origin += " " + dump_json(facts["reference"]);
   const auto file = FL_TRY(formats::Checkpoint::open(directory + "/golden.safetensors"));
@@ -102,8 +118,8 @@ Result<GoldenCheck> reproduce(runtime::Executor& executor, const Golden& golden)
     const bool fine = row.rel_l2 <= check.bound && (row.best_equal || !row.best_decided);  // false for NaN
     if (!fine && check.first_wrong < 0) check.first_wrong = golden.first_row + static_cast<int64_t>(i);
     check.passed = check.passed && fine;
-    check.worst_rel_l2 = std::max(check.worst_rel_l2, row.rel_l2);
-    check.worst_max_abs = std::max(check.worst_max_abs, row.max_abs);
+    check.worst_rel_l2 = worse(check.worst_rel_l2, row.rel_l2);
+    check.worst_max_abs = worse(check.worst_max_abs, row.max_abs);
     check.least_cosine = std::min(check.least_cosine, row.cosine);
     ++check.rows;
     check.best_equal += row.best_equal ? 1 : 0;

@@ -18,7 +18,7 @@ struct RowComparison {
   double max_abs = 0;  // max |a_i - b_i|
   double cosine = 1;
   bool best_equal = true;    // the same likeliest token
-  bool best_decided = true;  // b's margin between best and second exceeds twice max |a_i - b_i| allowed by `bound`
+  bool best_decided = true;  // b's best exceeds its second by more than 4 * bound * rms(b)
 };
 RowComparison compare_rows(std::span<const float> found, std::span<const float> wanted, double bound);
 

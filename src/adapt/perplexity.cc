@@ -28,7 +28,7 @@ Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32
   for (int64_t start = 0; scored_to < total; start += stride) {
     const int64_t end = std::min(start + room, total);
     std::vector<int32_t> window;
-    window.reserve(static_cast<size_t>(options.window));
+    window.reserve(static_cast<size_t>(end - start + prefix));
     if (options.bos) window.push_back(*options.bos);
     window.insert(window.end(), tokens.begin() + start, tokens.begin() + end);
     // Row r of the logits predicts window[r + 1].

@@ -31,7 +31,7 @@ void set_template(TextAssets& assets, std::unique_ptr<text::ChatTemplate>& slot,
   auto compiled = text::ChatTemplate::compile(source.text, where);
   if (compiled.ok()) {
     slot = std::make_unique<text::ChatTemplate>(std::move(*compiled));
-    assets.chat_template_source = where;
+    if (&slot == &assets.chat_template) assets.chat_template_source = where;
   } else {
     assets.chat_template_error = compiled.status().to_string();
   }

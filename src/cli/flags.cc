@@ -76,7 +76,7 @@ Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::
     int64_t number = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error != std::errc() || stop != word.data() + word.size()) {
-      return invalid_argument(flag + ": '" + word + "' is no number; comma-separated numbers wanted");
+      return invalid_argument(flag + ": '" + word + "' is no whole number; comma-separated ones wanted");
     }
     numbers.push_back(number);
     start = end + 1;
@@ -84,11 +84,11 @@ Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::
   return numbers;
 }
 
-Result<std::vector<int32_t>> parse_token_ids(const std::string& text) {
+Result<std::vector<int32_t>> parse_token_ids(const std::string& flag, const std::string& text) {
   std::vector<int32_t> ids;
-  for (const int64_t id : FL_TRY(parse_integers("--tokens", text))) {
+  for (const int64_t id : FL_TRY(parse_integers(flag, text))) {
     if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
-      return invalid_argument("--tokens: " + std::to_string(id) + " is no token id");
+      return invalid_argument(flag + ": " + std::to_string(id) + " is no token id");
     }
     ids.push_back(static_cast<int32_t>(id));
   }

@@ -33,6 +33,6 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags);
 
 // "1,2,3" as numbers. Errors: kInvalidArgument naming the flag and the word.
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text);
-Result<std::vector<int32_t>> parse_token_ids(const std::string& text);
+Result<std::vector<int32_t>> parse_token_ids(const std::string& flag, const std::string& text);
 
 }  // namespace firstlight::cli

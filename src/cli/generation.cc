@@ -29,7 +29,8 @@ class Listener {
 
   // False when a stop string has ended the text.
   bool hear(const request::TokenEvent& event) {
-    last_ = Clock::now();
+    // An end without a token of its own (a stop token, a cancel) is no token's time.
+    if (event.token || result_.events.empty()) last_ = Clock::now();
     if (result_.events.empty()) first_ = last_;
     result_.events.push_back(event);
     if (event.token) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line: flags to verbs, Status to exit status.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "cli/verbs.h"
@@ -54,6 +57,9 @@ CLI::App* add_verb(CLI::App& app, CommandLine& line, const char* name, const cha
   CLI::App* sub = app.add_subcommand(name, what);
   sub->callback([&line, verb = std::move(verb)] { line.chosen = verb; });
   sub->add_flag("--json", line.common.json, "one JSON document on stdout, nothing else there");
+  sub->add_option("--backend", line.common.backend, "reference, cpu, simt, opencl, cuda or musa")
+      ->capture_default_str();
+  sub->add_option("--threads", line.common.threads, "0: all cores this process may use")->capture_default_str();
   return sub;
 }
 
@@ -69,8 +75,6 @@ void add_spec_flags(CLI::App* sub, CommonFlags& common) {
 }
 
 void add_compute_flags(CLI::App* sub, CommonFlags& common) {
-  sub->add_option("--backend", common.backend, "reference, cpu, simt, opencl, cuda or musa")->capture_default_str();
-  sub->add_option("--threads", common.threads, "0: all cores this process may use")->capture_default_str();
   sub->add_option("--compute", common.compute, "auto (by each weight's type), f32, bf16, w8a8, w4a8, w4a16 or fp8")
       ->capture_default_str();
   sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
@@ -94,7 +98,8 @@ void add_sampling_flags(CLI::App* sub, SamplingFlags& flags) {
   sub->add_option("--frequency-penalty", flags.frequency_penalty)->capture_default_str();
   sub->add_option("--logit-bias", flags.logit_bias, "ID=VALUE (repeatable)");
   sub->add_option("--seed", flags.seed, "absent: a fresh one");
-  sub->add_option("--logprobs", flags.logprobs, "log-probabilities of the chosen and the N likeliest tokens (--json)");
+  sub->add_option("--logprobs", flags.logprobs, "log-probabilities of the chosen and the N likeliest tokens (--json)")
+      ->check(CLI::Range(0, 1000000));
 }
 
 void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
@@ -121,8 +126,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(run, common);
   auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
   run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
-  run->add_option("-s,--system", line.run.system, "the system message");
-  run->add_flag("--raw", line.run.raw, "no chat template");
+  auto* system = run->add_option("-s,--system", line.run.system, "the system message")->excludes("--tokens");
+  run->add_flag("--raw", line.run.raw, "no chat template")->excludes(system);
   run->add_option("--image", line.run.image, "an image for the model to look at");
   run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
   run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
@@ -187,8 +192,10 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
                                 [&] { return verb_tokenize(common, line.tokenize); });
   add_model(tokenize, common);
   auto* text = tokenize->add_option("-t,--text", line.tokenize.text, "the text (default: stdin)");
-  tokenize->add_option("--decode", line.tokenize.decode, "these ids as text")->excludes(text);
-  tokenize->add_flag("--lines", line.tokenize.lines, "one JSON string per line in, one JSON array per line out");
+  auto* decode = tokenize->add_option("--decode", line.tokenize.decode, "these ids as text")->excludes(text);
+  tokenize->add_flag("--lines", line.tokenize.lines, "one JSON string per line in, one JSON array per line out")
+      ->excludes(text)
+      ->excludes(decode);
   tokenize->add_flag("--no-special", line.tokenize.no_special, "add no BOS, EOS and the like");
 
   CLI::App* render =
@@ -213,12 +220,56 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");
 }
 
+// Common flags are checked for every verb, also where it has no use for them.
+Result<int> run_verb(const CommandLine& line) {
+  FL_TRY(bring_up_options(line.common));
+  try {
+    return line.chosen();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("the system gave no more memory");
+  } catch (const std::exception& error) {
+    return internal_error(std::string("an exception nobody caught: ") + error.what());
+  }
+}
+
+template <typename Integer>
+bool is_whole(const std::string& word) {
+  Integer number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+// The library bends what does not fit (beyond 64 bits to the largest, -1 to 2^64 - 1): such words are refused first.
+void refuse_bent_numbers(CLI::App& app) {
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (CLI::Option* option : sub->get_options()) {
+      const std::string type = option->get_type_name();
+      const bool natural = type.starts_with("UINT");
+      if (!natural && !type.starts_with("INT")) continue;
+      option->check([natural](const std::string& word) {
+        if (natural ? is_whole<uint64_t>(word) : is_whole<int64_t>(word)) return std::string();
+        return "'" + word + "' is no whole number" + (natural ? " from 0 up" : "") + " of 64 bits";
+      });
+    }
+  }
+}
+
+void print_error(const Status& status) {
+  const Json document = {{"error", {{"code", status_code_name(status.code())}, {"message", status.message()}}}};
+  std::printf("%s\n", dump_json(document).c_str());
+}
+
+// A line that does not parse has told no flag yet, --json included.
+int fail_to_parse(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  if (app.exit(error) == 0) return 0;
+  const bool json = std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
+  if (json) print_error(invalid_argument(error.what()));
+  return 2;
+}
+
 int fail(const Status& status, bool json) {
   std::fprintf(stderr, "firstlight: %s\n", status.to_string().c_str());
-  if (json) {
-    const Json document = {{"error", {{"code", status_code_name(status.code())}, {"message", status.message()}}}};
-    std::printf("%s\n", dump_json(document).c_str());
-  }
+  if (json) print_error(status);
   return exit_status(status.code());
 }
 
@@ -232,12 +283,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", FL_VERSION);
   add_running_verbs(app, line);
   add_looking_verbs(app, line);
+  refuse_bent_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return fail_to_parse(app, error, argc, argv);
   }
-  const auto outcome = line.chosen();
+  const auto outcome = run_verb(line);
   return outcome.ok() ? *outcome : fail(outcome.status(), line.common.json);
 }

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kAnswerTokens = 48;
 
-// The last gate: the model answers. A model without a tokenizer continues a few token ids.
-Result<std::string> answer(Session& session, const AdaptFlags& flags, adapt::AdaptResult& result) {
-  const auto start = std::chrono::steady_clock::now();
+// The model answers. A model without a tokenizer continues a few token ids. Fills in what the gate found.
+Result<std::string> answer(Session& session, const AdaptFlags& flags, const adapt::AdaptResult& result,
+                           adapt::Gate& gate) {
   request::Request request{.id = "adapt", .max_tokens = kAnswerTokens};
   request.sampling.temperature = 0;
   const bool has_text = session.text.tokenizer.has_value();
@@ -33,8 +33,7 @@ Result<std::string> answer(Session& session, const AdaptFlags& flags, adapt::Ada
   const auto generated = FL_TRY(generate(session, std::move(request), {}, nullptr));
   std::string ids;
   for (const int32_t token : generated.tokens) ids += (ids.empty() ? "" : ",") + std::to_string(token);
-  adapt::Gate gate{.level = "answer", .passed = !generated.tokens.empty()};
-  gate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  gate.passed = !generated.tokens.empty();
   char speed[96];
   std::snprintf(speed, sizeof(speed), "first token after %.3f s, then %.1f tokens/s", generated.ttft_s,
                 generated.decode_tps);
@@ -44,9 +43,24 @@ Result<std::string> answer(Session& session, const AdaptFlags& flags, adapt::Ada
                              {"ttft_s", generated.ttft_s},
                              {"prompt_tps", generated.prompt_tps},
                              {"decode_tps", generated.decode_tps}});
-  result.passed = gate.passed;
-  result.gates.push_back(gate);
   return has_text ? generated.text : ids;
+}
+
+// The last gate. What goes wrong in answering closes it, as it does with the others; a fault of our own is an error.
+Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, adapt::AdaptResult& result) {
+  adapt::Gate gate{.level = "answer", .evidence = "{}"};
+  const auto start = std::chrono::steady_clock::now();
+  const auto text = answer(session, flags, result, gate);
+  gate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!text.ok()) {
+    if (text.status().code() == StatusCode::kInternal) return text.status();
+    gate.summary = text.status().message();
+    gate.evidence = dump_json(
+        {{"error", {{"code", status_code_name(text.status().code())}, {"message", text.status().message()}}}});
+  }
+  result.passed = gate.passed;
+  result.gates.push_back(std::move(gate));
+  return text.ok() ? *text : "";
 }
 
 void print_gate(const adapt::Gate& gate) {
@@ -79,7 +93,7 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
   if (result.passed) {
     session.loaded = std::move(result.loaded);
     session.text = std::move(result.text);
-    text = FL_TRY(answer(session, flags, result));
+    text = FL_TRY(answer_gate(session, flags, result));
     print_gate(result.gates.back());
   }
   std::string page;

@@ -28,10 +28,23 @@ Result<request::SamplingParams> sampling_params(const SamplingFlags& flags) {
     if (end == nullptr || *end != '\0' || end == word.c_str() + equals + 1) {
       return invalid_argument("--logit-bias " + word + ": ID=VALUE wanted");
     }
-    const auto ids = FL_TRY(parse_token_ids(word.substr(0, equals)));
+    const auto ids = FL_TRY(parse_token_ids("--logit-bias", word.substr(0, equals)));
+    if (ids.size() != 1) return invalid_argument("--logit-bias " + word + ": one ID=VALUE wanted");
     params.logit_bias[ids[0]] = bias;
   }
   return params;
+}
+
+// Flags that this combination of flags leaves without a meaning are named: nothing is ignored in silence.
+void note_flags_without_effect(const CommonFlags& common, const RunFlags& flags) {
+  const SamplingFlags& sampling = flags.sampling;
+  if (sampling.temperature == 0 &&
+      (sampling.top_k != 0 || sampling.top_p != 1 || sampling.min_p != 0 || sampling.seed)) {
+    std::fprintf(stderr,
+                 "note: --temperature 0 takes the likeliest token; --top-k, --top-p, --min-p and --seed change "
+                 "nothing\n");
+  }
+  if (sampling.logprobs >= 0 && !common.json) std::fprintf(stderr, "note: --logprobs shows with --json alone\n");
 }
 
 Json logprob_json(const request::TokenEvent& event) {
@@ -66,13 +79,15 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (flags.prompt.empty() && flags.tokens.empty()) return invalid_argument("-p TEXT or --tokens IDS wanted");
   request::Request request{.id = "run", .max_tokens = flags.max_tokens, .ignore_model_stops = flags.ignore_eos};
   request.sampling = FL_TRY(sampling_params(flags.sampling));
-  if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids(flags.stop_ids));
-  if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids(flags.tokens));
+  note_flags_without_effect(common, flags);
+  if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids("--stop-ids", flags.stop_ids));
+  if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
   Session session = FL_TRY(open_session(common));
   if (flags.tokens.empty()) {
     request.prompt =
         FL_TRY(encode_prompt(session.text, {.system = flags.system, .user = flags.prompt, .raw = flags.raw}));
   }
+  if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;
   const auto result = FL_TRY(generate(session, std::move(request), flags.stop, [&](std::string_view piece) {
     if (!show) return;

@@ -37,7 +37,7 @@ Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags)
   const text::Tokenizer tokenizer = FL_TRY(open_tokenizer(common.model));
   const text::EncodeOptions options{.add_special = !flags.no_special};
   if (flags.decode) {
-    const auto ids = FL_TRY(parse_token_ids(*flags.decode));
+    const auto ids = FL_TRY(parse_token_ids("--decode", *flags.decode));
     const std::string text = tokenizer.decode(ids, {.skip_special = flags.no_special});
     common.json ? print_json({{"text", text}}) : static_cast<void>(std::printf("%s\n", text.c_str()));
     return 0;
