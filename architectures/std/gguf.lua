@@ -128,7 +128,7 @@ end
 
 function families.deepseek2(g, key, c)
   c.model_type = "deepseek_v3"
-  c.q_lora_rank, c.kv_lora_rank = key.int("attention.q_lora_rank", nil), key.int "attention.kv_lora_rank"
+  c.q_lora_rank, c.kv_lora_rank = key.int("attention.q_lora_rank", nil) or null, key.int "attention.kv_lora_rank"
   c.qk_rope_head_dim = key.int "rope.dimension_count"
   -- Files with one latent key head state its width, and the sizes of the expanded heads beside it.
   local wide, value = key.int("attention.key_length_mla", nil), key.int("attention.value_length_mla", nil)

@@ -278,6 +278,7 @@ TEST_F(Convert, DeepSeekKeyAndValuePartsAreJoined) {
   const Conversion result = expect_same_logits();
   EXPECT_TRUE(has(result, "model.layers.1.self_attn.kv_b_proj.weight"));
   EXPECT_FALSE(has(result, "model.layers.1.self_attn.k_b_proj.weight"));
+  EXPECT_TRUE(config()["q_lora_rank"].is_null()) << "the reference's default is a rank";
 }
 
 TEST_F(Convert, ErrorsAreOfTheRoundingAndShardsHaveAnIndex) {
