@@ -226,6 +226,7 @@ void Connection::read() {
 // The client hung up, closed its half or reset. Whoever still computes for it stops; what is being written goes out.
 void Connection::on_read_end() {
   read_ended_ = true;
+  if (phase_ == Phase::kClosed) return;  // the end is that of close() itself
   if (exchange_ || in_flight_.empty()) {
     close();
   } else {
@@ -327,6 +328,7 @@ void Connection::fail(int status, std::string_view message) {
 }
 
 void Connection::close_after_writes(double seconds) {
+  if (phase_ == Phase::kClosed) return;
   close_when_written_ = true;
   received_.clear();
   enter(Phase::kClosing, seconds);
