@@ -130,7 +130,8 @@ class Verifier {
       if (!wanted.ok()) return broken("types", at(node) + ": " + wanted.status().message());
       std::vector<tensor::Type> found;
       for (const ValueId id : node.regions[i].parameters) found.push_back(graph_.value(id).type);
-      if (!(found == *wanted)) return broken("types", at(node) + ": a region's parameters are not what its operands ask for");
+      if (!(found == *wanted))
+        return broken("types", at(node) + ": a region's parameters are not what its operands ask for");
     }
     std::vector<std::vector<tensor::Type>> yields;
     for (const Region& region : node.regions) {

@@ -17,11 +17,16 @@ constexpr std::array<std::pair<char, Symbol>, 4> kLetters = {
 
 int64_t SymbolValues::of(Symbol symbol) const {
   switch (symbol) {
-    case Symbol::kNone: return 1;
-    case Symbol::kTokens: return tokens;
-    case Symbol::kOutputs: return outputs;
-    case Symbol::kSequences: return sequences;
-    case Symbol::kRows: return rows;
+    case Symbol::kNone:
+      return 1;
+    case Symbol::kTokens:
+      return tokens;
+    case Symbol::kOutputs:
+      return outputs;
+    case Symbol::kSequences:
+      return sequences;
+    case Symbol::kRows:
+      return rows;
   }
   return 1;
 }

@@ -6,7 +6,9 @@
 namespace firstlight {
 namespace {
 
-TEST(Json, KeepsKeyOrder) { EXPECT_EQ(dump_json(parse_json(R"({"b":1,"a":[null]})").value()), R"({"b":1,"a":[null]})"); }
+TEST(Json, KeepsKeyOrder) {
+  EXPECT_EQ(dump_json(parse_json(R"({"b":1,"a":[null]})").value()), R"({"b":1,"a":[null]})");
+}
 
 TEST(Json, ErrorsNameThePlace) {
   const auto result = parse_json("{\"a\": }");
