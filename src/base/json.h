@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON with key order kept, read with limits. Heavy header: include it in .cc files only. For files with very large objects
-// (a tokenizer's vocabulary) use simdjson instead: an ordered object looks its keys up one by one.
+// JSON with key order kept, read with limits. Heavy header: include it in .cc files only. For files with very large
+// objects (a tokenizer's vocabulary) use simdjson instead: an ordered object looks its keys up one by one.
 #pragma once
 
 #include <nlohmann/json.hpp>

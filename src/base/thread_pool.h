@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of pinned threads that run one function together (SPMD) with barriers in between: a decode step is a few hundred
-// short kernels, so the threads stay in one function for a whole step and meet at barriers that spin briefly, then park.
+// A pool of pinned threads that run one function together (SPMD) with barriers in between: a decode step is a few
+// hundred short kernels, so the threads stay in one function for a whole step and meet at barriers that spin briefly,
+// then park.
 #pragma once
 
 #include <cstddef>
@@ -48,9 +49,9 @@ class Worker {
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;     // 0: the cores this process may use
-    bool pin = true;         // bind thread i to the i-th allowed core
-    int64_t spin_us = 50;    // how long a waiter spins before it parks
+    int num_threads = 0;   // 0: the cores this process may use
+    bool pin = true;       // bind thread i to the i-th allowed core
+    int64_t spin_us = 50;  // how long a waiter spins before it parks
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calling convention of kernels. A body is prepared once per plan step (attributes decoded, tables built) and then
-// run many times by all workers of the pool together: `run` is called on every worker with the same call, splits the work
-// with Worker::share and may use Worker::barrier inside (all workers or none). The executor puts a barrier after each step.
+// run many times by all workers of the pool together: `run` is called on every worker with the same call, splits the
+// work with Worker::share and may use Worker::barrier inside (all workers or none). The executor puts a barrier after
+// each step.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ struct KernelCall {
   std::span<const tensor::View> inputs;  // in operand order; state operands are absent views
   std::span<const tensor::View> outputs;
   const plan::Batch* batch = nullptr;
-  const plan::StateView* state = nullptr;    // of the state operand
-  std::span<std::byte> workspace;            // shared by all workers, `workspace_bytes` long, 64-byte aligned
+  const plan::StateView* state = nullptr;  // of the state operand
+  std::span<std::byte> workspace;          // shared by all workers, `workspace_bytes` long, 64-byte aligned
 };
 
 struct KernelBody {
@@ -41,7 +42,8 @@ struct KernelBody {
   Result<std::unique_ptr<Prepared>> (*prepare)(const PrepareInput& input) = nullptr;
   void (*run)(const KernelCall& call, Worker& worker) = nullptr;
   // Bytes of shared workspace one run may need with these symbol values and the prepared step. Null: none.
-  int64_t (*workspace_bytes)(const catalog::Signature& signature, const tensor::SymbolValues& values, int num_workers) = nullptr;
+  int64_t (*workspace_bytes)(const catalog::Signature& signature, const tensor::SymbolValues& values,
+                             int num_workers) = nullptr;
 };
 
 // The body of a row; null when this build has none.

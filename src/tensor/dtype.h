@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and block-quantised formats: names, sizes, and nothing about storage. A block format packs
-// `block_elements` consecutive elements of a row (the last axis) into `block_bytes` bytes; plain types have blocks of one.
+// `block_elements` consecutive elements of a row (the last axis) into `block_bytes` bytes; plain types have blocks of
+// one.
 #pragma once
 
 #include <cstdint>

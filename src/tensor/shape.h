@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes whose sizes may depend on the batch. A dimension is a constant or a multiple of one symbol; a plan is made once
-// and holds for every value the symbols take inside its bucket.
+// Shapes whose sizes may depend on the batch. A dimension is a constant or a multiple of one symbol; a plan is made
+// once and holds for every value the symbols take inside its bucket.
 #pragma once
 
 #include <cstdint>

@@ -47,16 +47,16 @@ std::string normalize(std::string_view text, NormalForm form);
 std::string lowercase(std::string_view text);
 char32_t lowercase_simple(char32_t c);
 
-bool is_white_space(char32_t c);        // property White_Space
-bool is_other(char32_t c);              // Cc, Cf, Cs, Co (unassigned code points are not meant)
-bool is_punctuation(char32_t c);        // P*
-bool is_ascii_punctuation(char32_t c);  // P* and S* below 0x80
-bool is_mark(char32_t c);               // M*
-bool is_nonspacing_mark(char32_t c);    // Mn
-bool is_numeric(char32_t c);            // N*
-bool is_word(char32_t c);               // L*, M*, Nd, Nl, Pc: the \w of regular expressions
+bool is_white_space(char32_t c);          // property White_Space
+bool is_other(char32_t c);                // Cc, Cf, Cs, Co (unassigned code points are not meant)
+bool is_punctuation(char32_t c);          // P*
+bool is_ascii_punctuation(char32_t c);    // P* and S* below 0x80
+bool is_mark(char32_t c);                 // M*
+bool is_nonspacing_mark(char32_t c);      // Mn
+bool is_numeric(char32_t c);              // N*
+bool is_word(char32_t c);                 // L*, M*, Nd, Nl, Pc: the \w of regular expressions
 bool is_alphabetic_or_digit(char32_t c);  // L*, N*
-bool is_cjk_ideograph(char32_t c);      // the blocks BERT puts spaces around
+bool is_cjk_ideograph(char32_t c);        // the blocks BERT puts spaces around
 
 // Whether there is an extended grapheme cluster boundary between two neighbours. `state` starts at 0 for each text.
 bool is_grapheme_break(char32_t left, char32_t right, int32_t& state);
