@@ -259,11 +259,14 @@ void print_error(const Status& status) {
   std::printf("%s\n", dump_json(document).c_str());
 }
 
+bool wants_json(int argc, char** argv) {
+  return std::find(argv + 1, argv + argc, std::string_view("--json")) != argv + argc;
+}
+
 // A line that does not parse has told no flag yet, --json included.
 int fail_to_parse(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (app.exit(error) == 0) return 0;
-  const bool json = std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
-  if (json) print_error(invalid_argument(error.what()));
+  if (wants_json(argc, argv)) print_error(invalid_argument(error.what()));
   return 2;
 }
 
@@ -271,6 +274,15 @@ int fail(const Status& status, bool json) {
   std::fprintf(stderr, "firstlight: %s\n", status.to_string().c_str());
   if (json) print_error(status);
   return exit_status(status.code());
+}
+
+// The parser would only say that a verb is missing, whatever stands in its place.
+Status check_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return ok_status();
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_name() == argv[1]) return ok_status();
+  }
+  return invalid_argument("no verb is called '" + std::string(argv[1]) + "'; --help lists them");
 }
 
 }  // namespace
@@ -284,6 +296,7 @@ int main(int argc, char** argv) {
   add_running_verbs(app, line);
   add_looking_verbs(app, line);
   refuse_bent_numbers(app);
+  if (const Status known = check_verb(app, argc, argv); !known.ok()) return fail(known, wants_json(argc, argv));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,6 +2,7 @@
 // run: one prompt, text to stdout.
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 #include "base/json.h"
 #include "cli/generation.h"
@@ -79,6 +80,11 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (flags.prompt.empty() && flags.tokens.empty()) return invalid_argument("-p TEXT or --tokens IDS wanted");
   request::Request request{.id = "run", .max_tokens = flags.max_tokens, .ignore_model_stops = flags.ignore_eos};
   request.sampling = FL_TRY(sampling_params(flags.sampling));
+  // What can be seen before the model is loaded is; the vocabulary's size cannot.
+  FL_TRY(request::check(request.sampling, std::numeric_limits<int32_t>::max()));
+  if (flags.max_tokens < 1) {
+    return invalid_argument("--max-tokens " + std::to_string(flags.max_tokens) + ": 1 or more wanted");
+  }
   note_flags_without_effect(common, flags);
   if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids("--stop-ids", flags.stop_ids));
   if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
@@ -97,7 +103,10 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (common.json) {
     print_json(result_json(result, session, flags.sampling.logprobs >= 0));
   } else {
+    // A model without a tokenizer has no text to show: the ids, then.
+    if (!session.text.tokenizer) std::printf("%s", dump_json(Json(result.tokens)).c_str());
     std::printf("\n");
+    std::fflush(stdout);
     std::fprintf(stderr, "%lld prompt tokens at %.1f/s, %zu generated at %.1f/s, loaded in %.2f s (%s)\n",
                  static_cast<long long>(result.prompt_tokens), result.prompt_tps, result.tokens.size(),
                  result.decode_tps, session.loaded->total_seconds(), result.finish_reason.c_str());
