@@ -7,15 +7,15 @@
    cut into windows that do not overlap; a window is BOS and the next 511 ids where the tokenizer has add_bos set
    (Gemma 3), else the next 512 ids (SmolLM2); every id of a window but its first position is scored, the last window
    may be short. The peer's figure is made from its raw logits, not by its own tool. Wanted: within 0.5 %.
-2. Ten prompts with 48 greedy tokens each, on the file's values written out as float32 (expand_gguf.py), both engines
-   with float32 weights, activations and keys. Wanted: at least eight equal in every id, and where one splits, the
-   distance between best and second logit at that place, in both engines, is less than twice the root mean square
-   difference of their logits: a choice that neither engine's accuracy decides.
-3. The same prompts on the quantised file itself, where both engines round activations to int8. Equal continuations are
-   counted and printed beside a control, llama.cpp against itself with flash attention on; no count is wanted, because
-   none can be: one code rounded the other way by a last bit of float32 grows to the whole rounding noise within a few
-   layers (docs/numerics.md), so the control splits as often. Wanted instead: over all positions of the prompts, the
-   median distance of our logits from the exact ones (item 2's) is at most 1.1 times llama.cpp's.
+2. Ten prompts with 48 greedy tokens each, on the quantised file as it is. Wanted: at least eight equal in every id, and
+   where one splits, the distance between best and second logit at that place, in both engines, is less than twice the
+   root mean square difference of their logits: a choice that neither engine's accuracy decides. Not reached today
+   (docs/numerics.md, "Why two engines that round to int8 part"); printed beside it stands a control, llama.cpp against
+   itself with flash attention on.
+3. The same, and wanted the same, on the file's values written out as float32 (expand_gguf.py), both engines with float32
+   weights, activations and keys: what is left when nothing is rounded to int8.
+4. Over all positions of the prompts, the median distance of our logits on the quantised file from the exact ones (item
+   3's). Wanted: at most 1.1 times llama.cpp's.
 
 Exit status 1 if something wanted is missed. This needs llama-cpp-python and gguf (tools/peers.py says where they are
 found).
@@ -183,6 +183,11 @@ def compare_greedy(name, path, *flags, **options):
     return prompts, sum(entry["equal"] for entry in prompts)
 
 
+def agrees(prompts, equal):
+    """Enough continuations are equal, and every split is a choice that neither engine's accuracy decides."""
+    return equal >= WANTED_EQUAL and all(entry["equal"] or entry["within_accuracy"] for entry in prompts)
+
+
 def equal_to_itself(path):
     """How many of the peer's own continuations stay the same when it only orders its sums another way."""
     found = []
@@ -224,11 +229,15 @@ def compare(name):
     noise = rounding_noise(path, wide)
     print(f"{name} {peers.MODELS[name]}: logits {noise['ours']:.4f} standard deviations from exact, llama.cpp's "
           f"{noise['theirs']:.4f}", flush=True)
-    passed = equal >= WANTED_EQUAL and all(e["equal"] or e["within_accuracy"] for e in prompts)
-    passed = passed and perplexity["passed"] and noise["ours"] <= NOISE_BOUND * noise["theirs"]
+    verdicts = {"perplexity": perplexity["passed"],
+                "greedy, quantised": agrees(quantised, quantised_equal),
+                "greedy, as float32": agrees(prompts, equal),
+                "distance from exact": noise["ours"] <= NOISE_BOUND * noise["theirs"]}
+    for wanted, reached in verdicts.items():
+        print(f"{name}: {wanted}: {'reached' if reached else 'MISSED'}", flush=True)
     return {"model": name, "dtype": peers.MODELS[name], "perplexity": perplexity, "prompts": prompts, "equal": equal,
             "quantised": {"prompts": quantised, "equal": quantised_equal, "control_equal": control, "noise": noise},
-            "passed": passed}
+            "verdicts": verdicts, "passed": all(verdicts.values())}
 
 
 def main():
