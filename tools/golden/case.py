@@ -48,6 +48,8 @@ def draw(name, shape, generator, *, zero_centred, transposed, scale):
         return torch.where(normal < 0, normal * 0.3 - 0.05, normal * 0.3 + 0.05)
     if "embed_tokens" in name:
         return normal * (0.25 if zero_centred else 1.0)
+    if name.endswith(("scalar", "scale")):
+        return 1.0 + 0.3 * uniform
     if len(shape) < 2:
         return normal
     return normal * spread(name, shape, transposed) * scale
@@ -62,9 +64,9 @@ def random_state(model, case, seed):
         if not tensor.is_floating_point():
             state[name] = tensor.clone()
             continue
-        transposed = case.family == "gpt_oss" and ".experts." in name
-        state[name] = draw(name, tuple(tensor.shape), generator, zero_centred=case.family == "gemma3",
-                           transposed=transposed, scale=case.scale)
+        transposed = case.family in ("gpt_oss", "llama4") and ".experts." in name
+        state[name] = draw(name, tuple(tensor.shape), generator, transposed=transposed, scale=case.scale,
+                           zero_centred=case.family in ("gemma2", "gemma3"))
         if case.storage == "bfloat16":
             state[name] = state[name].bfloat16().float()
     if tied:
@@ -84,17 +86,16 @@ def old_spelling(config):
         rope = part.pop("rope_parameters", None)
         if rope is None:
             continue
-        if "full_attention" in rope:  # gemma3
-            part["rope_theta"] = rope["full_attention"].pop("rope_theta")
-            part["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
-            rope = rope["full_attention"]
-            types = part.pop("layer_types", None)
-            part.pop("_sliding_window_pattern", None)
-            if types and "full_attention" in types:
-                part["sliding_window_pattern"] = types.index("full_attention") + 1
+        if "full_attention" in rope:
+            rope = one_rope(part, rope)
         else:
             part["rope_theta"] = rope.pop("rope_theta")
-        if part.get("model_type") in ("qwen2", "qwen3"):
+        share = rope.pop("partial_rotary_factor", None)
+        if share is not None and part.get("model_type") == "minimax_m2":
+            part["rotary_dim"] = int(share * part["head_dim"])
+        elif share is not None:
+            part["partial_rotary_factor"] = share
+        if part.get("model_type") in ("qwen2", "qwen3", "gemma2", "olmo3"):
             part.pop("layer_types", None)
         if part.get("model_type") == "qwen3_moe" and "num_local_experts" in part:
             part["num_experts"] = part.pop("num_local_experts")
@@ -103,10 +104,22 @@ def old_spelling(config):
     return old
 
 
+def one_rope(part, rope):
+    """Tables by layer type (gemma3, olmo3): only that of the full layers is ever scaled."""
+    part["rope_theta"] = rope["full_attention"].pop("rope_theta")
+    if part["model_type"].startswith("gemma3"):
+        part["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        types = part.pop("layer_types", None)
+        part.pop("_sliding_window_pattern", None)
+        if types and "full_attention" in types:
+            part["sliding_window_pattern"] = types.index("full_attention") + 1
+    return rope["full_attention"]
+
+
 def spelled(part, kind):
     """The word before rope_type was type: llama3 and gemma3 never had it (`transformers` ignores a gemma3 `type`),
     the deepseek releases still do."""
     if part.get("model_type", "").startswith("gemma3"):
         return "rope_type"
     deepseek = part.get("model_type") in ("deepseek_v3", "kimi_k2")
-    return "type" if deepseek or kind in ("linear", "dynamic") else "rope_type"
+    return "type" if deepseek or part.get("model_type") == "phi3" or kind in ("linear", "dynamic") else "rope_type"

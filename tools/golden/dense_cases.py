@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dense model variants whose goldens are recorded: llama, mistral, qwen2, qwen3 and gemma3.
+"""The dense model variants whose goldens are recorded.
 
 A case is a `transformers` config, made so small that its prompt is longer than every window, original context and
 group, with values that tell one reading of the config from another. `old` is the spelling of older releases.
@@ -112,8 +112,84 @@ def gemma_wrapped_case():
                class_name="Gemma3ForConditionalGeneration")
 
 
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def gemma2_cases():
+    yield Case("gemma2", "gemma2", "Gemma2Config",
+               {**GEMMA, "num_hidden_layers": 3, "rope_parameters": PLAIN, "attn_logit_softcapping": 3.0,
+                "final_logit_softcapping": 4.0}, "windowed, full, windowed; both soft caps; tied", storage="bfloat16")
+    yield Case("gemma2_uncapped", "gemma2", "Gemma2Config",
+               {**GEMMA, "num_hidden_layers": 2, "rope_parameters": PLAIN, "attn_logit_softcapping": None,
+                "final_logit_softcapping": None, "attention_bias": True, "tie_word_embeddings": False},
+               "null caps, biases, untied head", storage="bfloat16")
+
+
+def olmo_cases():
+    yield Case("olmo2", "olmo2", "Olmo2Config", {**TINY, "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}},
+               "norms after the blocks, over all heads of q and k", storage="bfloat16")
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=1024, rope_theta=500000.0,
+                attention_factor=1.2, beta_fast=32.0, beta_slow=1.0)
+    ropes = {"sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}, "full_attention": yarn}
+    yield Case("olmo3", "olmo2", "Olmo3Config",
+               {**TINY, "num_hidden_layers": 4, "sliding_window": 8, "rope_parameters": ropes, "attention_bias": True,
+                "max_position_embeddings": 4096}, "three windowed layers, one full, which alone has yarn; biases",
+               storage="bfloat16")
+
+
+def granite_cases():
+    factors = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=1.7)
+    yield Case("granite", "granite", "GraniteConfig",
+               {**TINY, **factors, "rope_parameters": PLAIN, "attention_bias": True, "mlp_bias": True,
+                "tie_word_embeddings": True}, "the four multipliers, biases, tied", storage="bfloat16")
+
+
+def smollm3_cases():
+    head = dict(num_hidden_layers=3, no_rope_layer_interval=2, pad_token_id=0, rope_parameters=PLAIN)
+    yield Case("smollm3", "smollm3", "SmolLM3Config", {**TINY, **head, "tie_word_embeddings": True},
+               "a layer without positions; tied", storage="bfloat16")
+    yield Case("smollm3_window", "smollm3", "SmolLM3Config",
+               {**TINY, **head, "no_rope_layers": [0, 1, 1], "use_sliding_window": True, "sliding_window": 8,
+                "attention_bias": True, "mlp_bias": True}, "the layer without positions is windowed; biases",
+               storage="bfloat16")
+
+
+def phi3_cases():
+    longrope = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3],
+                    long_factor=[1.5, 2.5, 4.0])
+    yield Case("phi3", "phi3", "Phi3Config",
+               {**TINY, "rope_parameters": longrope, "original_max_position_embeddings": 64, "max_position_embeddings": 256,
+                "sliding_window": 8, "pad_token_id": 0}, "fused matrices, longrope over part of a head, windowed", storage="bfloat16")
+    yield Case("phi3_plain", "phi3", "Phi3Config",
+               {**TINY, "rope_parameters": PLAIN, "original_max_position_embeddings": 128, "sliding_window": None,
+                "pad_token_id": 0, "tie_word_embeddings": True}, "plain rope, no window, tied", storage="bfloat16")
+
+
+def exaone4_cases():
+    yield Case("exaone4", "exaone4", "Exaone4Config",
+               {**TINY, "num_hidden_layers": 3, "rope_parameters": PLAIN, "sliding_window": 8, "sliding_window_pattern": 2},
+               "windowed layers with positions, a full one without", storage="bfloat16")
+    yield Case("exaone4_full", "exaone4", "Exaone4Config",
+               {**TINY, "rope_parameters": PLAIN, "sliding_window": None, "tie_word_embeddings": True,
+                "layer_types": ["full_attention"] * 2}, "no window: positions everywhere; tied", storage="bfloat16")
+
+
+def ernie_cases():
+    yield Case("ernie4_5", "ernie4_5_moe", "Ernie4_5Config",
+               {**TINY, "rope_parameters": PLAIN, "head_dim": 12, "use_bias": True, "tie_word_embeddings": True},
+               "interleaved rope, biases everywhere, tied", storage="bfloat16")
+
+
+def hunyuan_cases():
+    yield Case("hunyuan_dense", "hunyuan_v1", "HunYuanDenseV1Config",
+               {**TINY, "rope_parameters": dict(rope_type="dynamic", alpha=50.0, factor=1.0, rope_theta=10000.0), "head_dim": 12,
+                "tie_word_embeddings": True, "attention_bias": True},
+               "norms on q and k after the rope, whose base alpha stretches; biases, tied", storage="bfloat16")
+
+
 def cases():
-    for group in (llama_cases, mistral_cases, qwen_cases, gemma_cases, gemma_wrapped_case):
+    for group in (llama_cases, mistral_cases, qwen_cases, gemma_cases, gemma_wrapped_case, gemma2_cases, olmo_cases,
+                  granite_cases, smollm3_cases, phi3_cases, exaone4_cases, ernie_cases, hunyuan_cases):
         yield from group()
 
 

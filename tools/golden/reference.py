@@ -51,6 +51,9 @@ def build(model_class, config, state, dtype):
     return model
 
 
+ROUTERS = ("TopKRouter", "TopkRouter", "HunYuanMoEV1Gate", "Gemma4TextRouter", "Llama4Router")
+
+
 class Capture:
     """Hooks that record the residual stream (embedding, then after each layer) and every router decision's margin."""
 
@@ -61,14 +64,14 @@ class Capture:
         for layer in text.layers:
             self.handles.append(layer.register_forward_hook(self._keep))
         for module in model.modules():
-            if type(module).__name__.endswith(("TopKRouter", "TopkRouter")):
+            if type(module).__name__.endswith(ROUTERS):
                 self.handles.append(module.register_forward_hook(self._route))
 
     def _keep(self, _module, _inputs, output):
         self.hidden.append((output[0] if isinstance(output, tuple) else output).detach()[0])
 
-    def _route(self, module, _inputs, output):
-        self.margins.append(routing_margin(module, output[0]))
+    def _route(self, module, inputs, output):
+        self.margins.append(routing_margin(module, inputs, output))
 
     def __enter__(self):
         return self
@@ -92,9 +95,18 @@ def gap(scores, k):
     return float((top[:, k - 1] - top[:, k]).min())
 
 
-def routing_margin(router, logits):
+def routing_margin(router, inputs, output):
     """Smallest margin of one router call, in the units the selection is made in: probabilities after softmax
-    (or the raw logits, where the selection is on logits), or sigmoid scores plus bias; groups count as well."""
+    (or the raw logits, where the selection is on logits), or scores plus bias; groups count as well."""
+    kind, logits = type(router).__name__, output[0]
+    if kind == "Gemma4TextRouter":
+        return gap(logits, router.config.top_k_experts)  # probabilities already
+    if kind == "Llama4Router":
+        return gap(output[1], router.top_k)
+    if kind == "MiniMaxM2TopKRouter":
+        return gap(logits.sigmoid() + inputs[1], router.top_k)
+    if hasattr(router, "moe_statics"):
+        return gap(router.moe_statics(logits.softmax(-1)), router.top_k)
     if hasattr(router, "e_score_correction_bias"):
         scores = logits.sigmoid() + router.e_score_correction_bias
         groups = scores.view(scores.shape[0], router.num_group, -1)

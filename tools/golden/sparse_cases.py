@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mixture-of-experts variants whose goldens are recorded: qwen3_moe, gpt_oss and deepseek_v3 (also Kimi K2)."""
+"""The mixture-of-experts variants whose goldens are recorded."""
 
 from case import Case
 
@@ -85,6 +85,63 @@ def deepseek_cases():
                drop_config=("rope_interleave", "output_router_logits"))
 
 
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+SPARSE = dict(vocab_size=64, hidden_size=32, intermediate_size=12, num_hidden_layers=2, num_attention_heads=4,
+              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-3, bos_token_id=1, eos_token_id=2,
+              rope_parameters=PLAIN)
+
+
+def mixtral_cases():
+    yield Case("mixtral", "mixtral", "MixtralConfig",
+               {**SPARSE, "num_local_experts": 6, "num_experts_per_tok": 2, "sliding_window": 8, "head_dim": 12},
+               "experts under w1, w2 and w3, windowed", storage="bfloat16")
+
+
+def granitemoe_cases():
+    factors = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=1.7)
+    yield Case("granitemoe", "granite", "GraniteMoeConfig",
+               {**SPARSE, **factors, "num_local_experts": 6, "num_experts_per_tok": 3, "tie_word_embeddings": True},
+               "the four multipliers; softmax over the chosen experts; tied", storage="bfloat16")
+
+
+def minimax_m2_cases():
+    yield Case("minimax_m2", "minimax_m2", "MiniMaxM2Config",
+               {**SPARSE, "head_dim": 12, "num_local_experts": 8, "num_experts_per_tok": 3,
+                "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+               "one norm over all heads, half of a head turned, a bias for the choice", storage="bfloat16")
+
+
+GLM = dict(SPARSE, intermediate_size=24, moe_intermediate_size=12, num_hidden_layers=3, head_dim=12, n_routed_experts=8,
+           num_experts_per_tok=3, n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=2.5,
+           rope_parameters={**PLAIN, "partial_rotary_factor": 0.5})
+
+
+def glm4_moe_cases():
+    yield Case("glm4_moe", "glm4_moe", "Glm4MoeConfig",
+               {**GLM, "attention_bias": True, "use_qk_norm": True, "num_nextn_predict_layers": 1},
+               "biases, norms on q and k, half of a head turned, a prediction layer to leave out", storage="bfloat16",
+               prediction_layer=True)
+    yield Case("glm4_moe_groups", "glm4_moe", "Glm4MoeConfig",
+               {**GLM, "num_hidden_layers": 2, "n_group": 4, "topk_group": 2, "n_shared_experts": 2, "norm_topk_prob": False,
+                "num_nextn_predict_layers": 0}, "no norms on q and k, groups, weights not renormalised", storage="bfloat16")
+
+
+def ernie_moe_cases():
+    yield Case("ernie4_5_moe", "ernie4_5_moe", "Ernie4_5_MoeConfig",
+               {**SPARSE, "num_hidden_layers": 4, "intermediate_size": 24, "moe_intermediate_size": 12, "moe_num_experts": 8,
+                "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 2,
+                "moe_norm_min": 0.5, "tie_word_embeddings": True},
+               "first and last layer dense, a sum below moe_norm_min, tied", storage="bfloat16")
+
+
+def hunyuan_moe_cases():
+    yield Case("hunyuan_moe", "hunyuan_v1", "HunYuanMoEV1Config",
+               {**SPARSE, "head_dim": 12, "num_experts": 6, "moe_topk": [2, 2], "tie_word_embeddings": True,
+                "rope_parameters": dict(rope_type="dynamic", alpha=50.0, factor=1.0, rope_theta=10000.0)},
+               "norms on q and k after the rope, one shared expert, tied", storage="bfloat16")
+
+
 def cases():
-    for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases):
+    for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases, mixtral_cases, granitemoe_cases, minimax_m2_cases,
+                  glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases):
         yield from group()
