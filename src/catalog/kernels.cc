@@ -12,14 +12,17 @@ namespace {
 
 using Table = std::span<const KernelRow> (*)();
 constexpr Table kTables[] = {
-    gather_rows_rows, gather_last_rows, reshape_rows,
-    transpose_rows,   slice_rows,       concat_rows,
-    stack_rows,       cast_rows,        map_rows,
-    reduce_rows,      softmax_rows,     top_k_rows,
-    index_mask_rows,  rms_norm_rows,    layer_norm_rows,
-    rope_rows,        append_rows,      attend_rows,
-    dequantize_rows,  pack_mxfp4_rows,  linear_reference_rows,
-    linear_cpu_rows,
+    gather_rows_rows,  gather_last_rows, reshape_rows,
+    transpose_rows,    slice_rows,       concat_rows,
+    stack_rows,        cast_rows,        map_rows,
+    reduce_rows,       softmax_rows,     top_k_rows,
+    index_mask_rows,   rms_norm_rows,    layer_norm_rows,
+    rope_rows,         append_rows,      attend_rows,
+    dequantize_rows,   pack_mxfp4_rows,  linear_reference_rows,
+    linear_cpu_rows,   take_rows,        pad_rows,
+    scatter_rows_rows, cumsum_rows,      imap_rows,
+    einsum_rows,       conv2d_rows,      pool2d_rows,
+    interp2d_rows,
 };
 
 std::vector<KernelRow> collect() {

@@ -30,6 +30,15 @@ std::span<const KernelRow> reduce_rows();
 std::span<const KernelRow> softmax_rows();
 std::span<const KernelRow> top_k_rows();
 std::span<const KernelRow> index_mask_rows();
+std::span<const KernelRow> take_rows();
+std::span<const KernelRow> pad_rows();
+std::span<const KernelRow> scatter_rows_rows();
+std::span<const KernelRow> cumsum_rows();
+std::span<const KernelRow> imap_rows();
+std::span<const KernelRow> einsum_rows();
+std::span<const KernelRow> conv2d_rows();
+std::span<const KernelRow> pool2d_rows();
+std::span<const KernelRow> interp2d_rows();
 std::span<const KernelRow> rms_norm_rows();
 std::span<const KernelRow> layer_norm_rows();
 std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear

@@ -11,11 +11,13 @@ namespace {
 
 using OneBody = KernelBody (*)();
 constexpr OneBody kBodies[] = {
-    gather_rows_reference, gather_last_reference,    reshape_reference,      transpose_reference, slice_reference,
-    concat_reference,      stack_reference,          cast_reference,         map_reference,       reduce_reference,
-    softmax_reference,     top_k_reference,          index_mask_reference,   rms_norm_reference,  layer_norm_reference,
-    linear_reference,      batched_linear_reference, fused_linear_reference, rope_reference,      append_reference,
-    attend_reference,      dequantize_reference,     pack_mxfp4_reference,
+    gather_rows_reference,  gather_last_reference,    reshape_reference,      transpose_reference, slice_reference,
+    concat_reference,       stack_reference,          cast_reference,         map_reference,       reduce_reference,
+    softmax_reference,      top_k_reference,          index_mask_reference,   rms_norm_reference,  layer_norm_reference,
+    linear_reference,       batched_linear_reference, fused_linear_reference, rope_reference,      append_reference,
+    attend_reference,       dequantize_reference,     pack_mxfp4_reference,   take_reference,      pad_reference,
+    scatter_rows_reference, cumsum_reference,         imap_reference,         einsum_reference,    conv2d_reference,
+    pool2d_reference,       interp2d_reference,
 };
 
 using Bodies = std::span<const KernelBody> (*)();

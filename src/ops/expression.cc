@@ -18,11 +18,11 @@ struct OpInfo {
   std::string_view name;
   int arity;
 };
-constexpr std::array<OpInfo, 28> kOps = {
-    {{"input", 0}, {"constant", 0}, {"add", 2},   {"sub", 2},  {"mul", 2},   {"div", 2},   {"min", 2},
-     {"max", 2},   {"pow", 2},      {"neg", 1},   {"abs", 1},  {"sign", 1},  {"floor", 1}, {"exp", 1},
-     {"expm1", 1}, {"log", 1},      {"log1p", 1}, {"sqrt", 1}, {"rsqrt", 1}, {"tanh", 1},  {"sigmoid", 1},
-     {"erf", 1},   {"sin", 1},      {"cos", 1},   {"lt", 2},   {"le", 2},    {"eq", 2},    {"where", 3}}};
+constexpr std::array<OpInfo, 30> kOps = {
+    {{"input", 0}, {"constant", 0}, {"add", 2},   {"sub", 2},  {"mul", 2},     {"div", 2},  {"min", 2},   {"max", 2},
+     {"pow", 2},   {"neg", 1},      {"abs", 1},   {"sign", 1}, {"floor", 1},   {"exp", 1},  {"expm1", 1}, {"log", 1},
+     {"log1p", 1}, {"sqrt", 1},     {"rsqrt", 1}, {"tanh", 1}, {"sigmoid", 1}, {"erf", 1},  {"sin", 1},   {"cos", 1},
+     {"xor", 2},   {"mod", 2},      {"lt", 2},    {"le", 2},   {"eq", 2},      {"where", 3}}};
 static_assert(kOps.size() == static_cast<size_t>(ExprOp::kWhere) + 1);
 
 double pick(bool first, double a, double b) {
@@ -94,6 +94,9 @@ double evaluate_op(ExprOp op, double a, double b, double c) {
       return std::sin(a);
     case ExprOp::kCos:
       return std::cos(a);
+    case ExprOp::kXor:
+    case ExprOp::kMod:
+      return std::numeric_limits<double>::quiet_NaN();  // imap evaluates formulas of integers
     case ExprOp::kLt:
       return a < b ? 1.0 : 0.0;
     case ExprOp::kLe:
@@ -205,6 +208,11 @@ double Expression::evaluate(std::span<const double> inputs) const {
     }
   }
   return values.back();
+}
+
+bool Expression::is_for_integers() const {
+  return std::any_of(terms_.begin(), terms_.end(),
+                     [](const ExprTerm& term) { return term.op == ExprOp::kXor || term.op == ExprOp::kMod; });
 }
 
 bool Expression::within_limits() const { return terms_.size() <= kMaxTerms; }

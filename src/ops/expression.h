@@ -41,6 +41,8 @@ enum class ExprOp : uint8_t {
   kErf,
   kSin,
   kCos,
+  kXor,    // bitwise, of integers: imap alone has it
+  kMod,    // the remainder with the sign of b, of integers: imap alone has it
   kLt,     // 1 when a < b, else 0
   kLe,     // 1 when a <= b, else 0
   kEq,     // 1 when a == b, else 0
@@ -65,7 +67,7 @@ struct ExprTerm {
 // Shortest decimal that reads back as the same float64, always with '.', 'e', "inf" or "nan" in it.
 std::string exact_decimal(double value);
 
-// The value of one term's operation in float64.
+// The value of one term's operation in float64; NaN for kXor and kMod.
 double evaluate_op(ExprOp op, double a, double b = 0, double c = 0);
 
 class Expression {
@@ -84,8 +86,9 @@ class Expression {
 
   bool empty() const { return terms_.empty(); }
   std::span<const ExprTerm> terms() const { return terms_; }
-  int num_inputs() const;      // highest input index + 1
-  bool within_limits() const;  // at most 4096 terms: what parse accepts
+  int num_inputs() const;        // highest input index + 1
+  bool is_for_integers() const;  // holds an operation that imap alone has
+  bool within_limits() const;    // at most 4096 terms: what parse accepts
 
   std::string to_string() const;
   // Errors: kInvalidData with the place; at most 4096 terms, nesting at most 256.

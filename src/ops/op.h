@@ -28,12 +28,17 @@ enum class OpKind : uint8_t {
   kConcat,
   kStack,
   kCast,
+  kTake,
+  kPad,
+  kScatterRows,
   // arithmetic
   kMap,
   kReduce,
   kSoftmax,
   kTopK,
   kIndexMask,
+  kCumsum,
+  kImap,
   // normalisation
   kRmsNorm,
   kLayerNorm,
@@ -41,10 +46,15 @@ enum class OpKind : uint8_t {
   kLinear,
   kBatchedLinear,
   kFusedLinear,
+  kEinsum,
   // attention and state
   kRope,
   kAppend,
   kAttend,
+  // images
+  kConv2d,
+  kPool2d,
+  kInterp2d,
   // weights
   kDequantize,
   kPackMxfp4,

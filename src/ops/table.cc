@@ -11,12 +11,24 @@ namespace {
 
 std::vector<OpDef> make_table() {
   std::vector<OpDef> table = {
-      gather_rows_def(), gather_last_def(),    reshape_def(),      transpose_def(),   slice_def(),
-      concat_def(),      stack_def(),          cast_def(),         map_def(),         reduce_def(),
-      softmax_def(),     top_k_def(),          index_mask_def(),   rms_norm_def(),    layer_norm_def(),
-      linear_def(),      batched_linear_def(), fused_linear_def(), rope_def(),        append_def(),
-      attend_def(),      dequantize_def(),     pack_mxfp4_def(),   pack_weight_def(), per_expert_def(),
-      if_def(),          repeat_def(),
+      gather_rows_def(),  gather_last_def(),
+      reshape_def(),      transpose_def(),
+      slice_def(),        concat_def(),
+      stack_def(),        cast_def(),
+      take_def(),         pad_def(),
+      scatter_rows_def(), map_def(),
+      reduce_def(),       softmax_def(),
+      top_k_def(),        index_mask_def(),
+      cumsum_def(),       imap_def(),
+      rms_norm_def(),     layer_norm_def(),
+      linear_def(),       batched_linear_def(),
+      fused_linear_def(), einsum_def(),
+      rope_def(),         append_def(),
+      attend_def(),       conv2d_def(),
+      pool2d_def(),       interp2d_def(),
+      dequantize_def(),   pack_mxfp4_def(),
+      pack_weight_def(),  per_expert_def(),
+      if_def(),           repeat_def(),
   };
   for (size_t i = 0; i < table.size(); ++i) FL_CHECK(static_cast<size_t>(table[i].kind) == i);
   return table;

@@ -73,6 +73,20 @@ void moves(std::vector<Case>& cases) {
   add(OpKind::kConcat, "{axis = 1}", {f(DType::kQ8_0, {5, 64}), f(DType::kQ8_0, {5, 32})});
   add(OpKind::kStack, "", {f(DType::kQ4_K, {3, 256}), f(DType::kQ4_K, {3, 256})});
   add(OpKind::kStack, "{axis = -1}", {f(DType::kF32, {3, 4}), f(DType::kF32, {3, 4}), f(DType::kF32, {3, 4})});
+  add(OpKind::kTake, "{axis = 0, indices = [4, 0, 0, 2]}", {f(DType::kQ5_1, {5, 64})});
+  add(OpKind::kTake, "{axis = -1, indices = [6, 5, 4, 3, 2, 1, 0]}", {f(DType::kBF16, {5, 7})});
+  add(OpKind::kTake, "{axis = 1, indices = [1, 1, 0]}", {data.ints({3, 2, 4}, -9, 9)});
+  add(OpKind::kTake, "{axis = 1, indices = []}", {f(DType::kF32, {3, 2})});
+  add(OpKind::kPad, "{axis = 1, before = 2, after = 3, value = -1.5}", {f(DType::kF32, {3, 4, 5})});
+  add(OpKind::kPad, "{axis = -1, after = 1}", {f(DType::kF16, {3, 17})});
+  add(OpKind::kPad, "{axis = 0, before = 1}", {f(DType::kF32, {0, 5})});
+  for (const char* mode : {"set", "add"}) {
+    const std::string attr = "{mode = \"" + std::string(mode) + "\"}";
+    add(OpKind::kScatterRows, attr, {f(DType::kF32, {9, 33}), data.ints({6}, -1, 10), f(DType::kF32, {6, 33})});
+    add(OpKind::kScatterRows, attr,
+        {f(DType::kF32, {4, 2, 3}), Data::from_ints({3}, {1, 1, 1}), f(DType::kF32, {3, 2, 3})});
+    add(OpKind::kScatterRows, attr, {f(DType::kF32, {4, 7}), Data::from_ints({0}, {}), f(DType::kF32, {0, 7})});
+  }
   for (const DType dtype : kTables) add(OpKind::kCast, "{to = \"f32\"}", {f(dtype, {3, 256})});
   for (const char* to : {"f16", "bf16", "i32", "i64", "bool", "f64"}) {
     add(OpKind::kCast, "{to = \"" + std::string(to) + "\"}", {f(DType::kF32, {3, 19})});

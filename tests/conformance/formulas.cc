@@ -81,6 +81,7 @@ Values reduce(const Case& c) {
       const double sum = std::accumulate(line.begin(), line.end(), 0.0);
       if (op == "sum") out[0].push_back(sum);
       if (op == "mean") out[0].push_back(sum / static_cast<double>(n));
+      if (op == "min") out[0].push_back(has_nan ? std::nan("") : *std::min_element(line.begin(), line.end()));
       if (op == "max") out[0].push_back(has_nan ? std::nan("") : *std::max_element(line.begin(), line.end()));
     }
   }
@@ -124,6 +125,114 @@ Values index_mask(const Case& c) {
     }
     return y;
   });
+}
+
+// The elements of operand 0 along an axis: [outer][n][inner].
+struct Lines {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+Lines lines_of(const Case& c) {
+  const tensor::Shape& shape = c.operands[0].type.shape;
+  const auto axis = at(ops::resolve_axis(c.attributes.get_int("axis"), static_cast<int>(shape.size())));
+  Lines lines;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    (i < axis ? lines.outer : i == axis ? lines.n : lines.inner) *= shape[i].factor;
+  }
+  return lines;
+}
+
+Values cumsum(const Case& c) {
+  const Row x = c.operands[0].values();
+  const Lines l = lines_of(c);
+  Values out(1, Row(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto place = static_cast<int64_t>(i) / l.inner % l.n;
+    const bool exclusive = c.attributes.get_bool("exclusive");
+    for (int64_t j = 0; j < l.n; ++j) {
+      const bool counts = c.attributes.get_bool("reverse") ? j >= place : j <= place;
+      if (!counts || (exclusive && j == place)) continue;
+      out[0][i] += x[at(static_cast<int64_t>(i) + (j - place) * l.inner)];
+    }
+  }
+  return out;
+}
+
+Values take(const Case& c) {
+  const Row x = c.operands[0].values();
+  const Lines l = lines_of(c);
+  Values out(1);
+  for (int64_t o = 0; o < l.outer; ++o) {
+    for (const int64_t index : c.attributes.get_ints("indices")) {
+      for (int64_t i = 0; i < l.inner; ++i) out[0].push_back(x[at((o * l.n + index) * l.inner + i)]);
+    }
+  }
+  return out;
+}
+
+Values pad(const Case& c) {
+  const Row x = c.operands[0].values();
+  const Lines l = lines_of(c);
+  Values out(1);
+  for (int64_t o = 0; o < l.outer; ++o) {
+    for (int64_t j = -c.attributes.get_int("before"); j < l.n + c.attributes.get_int("after"); ++j) {
+      for (int64_t i = 0; i < l.inner; ++i) {
+        const bool inside = j >= 0 && j < l.n;
+        out[0].push_back(inside ? x[at((o * l.n + j) * l.inner + i)] : c.attributes.get_float("value"));
+      }
+    }
+  }
+  return out;
+}
+
+Values scatter_rows(const Case& c) {
+  Values out = {c.operands[0].values()};
+  const Row ids = c.operands[1].values();
+  const Row rows = c.operands[2].values();
+  const int64_t width = static_cast<int64_t>(out[0].size()) / dim(c.operands[0], 0);
+  for (size_t n = 0; n < ids.size(); ++n) {
+    if (ids[n] < 0 || ids[n] >= static_cast<double>(dim(c.operands[0], 0))) continue;
+    for (int64_t i = 0; i < width; ++i) {
+      double& to = out[0][at(static_cast<int64_t>(ids[n]) * width + i)];
+      const double from = rows[at(static_cast<int64_t>(n) * width + i)];
+      to = c.attributes.get_string("mode") == "set" ? from : static_cast<double>(static_cast<float>(to + from));
+    }
+  }
+  return out;
+}
+
+// Every combination of all letters, one product each.
+Values einsum(const Case& c) {
+  const std::string& text = c.attributes.get_string("equation");
+  const std::string names[] = {text.substr(0, text.find(',')),
+                               text.substr(text.find(',') + 1, text.find('-') - text.find(',') - 1),
+                               text.substr(text.find('>') + 1)};
+  std::string letters;
+  std::vector<int64_t> sizes;
+  for (size_t k = 0; k < 2; ++k) {
+    for (size_t i = 0; i < names[k].size(); ++i) {
+      if (letters.find(names[k][i]) != std::string::npos) continue;
+      letters += names[k][i];
+      sizes.push_back(dim(c.operands[k], i));
+    }
+  }
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  const auto place = [&](const std::string& axes, int64_t index) {
+    int64_t flat = 0;
+    for (const char axis : axes) {
+      const size_t which = letters.find(axis);
+      int64_t rest = index;
+      for (size_t i = letters.size() - 1; i > which; --i) rest /= sizes[i];
+      flat = flat * sizes[which] + rest % sizes[which];
+    }
+    return at(flat);
+  };
+  int64_t results = 1;
+  for (const char axis : names[2]) results *= sizes[letters.find(axis)];
+  Values out(1, Row(at(results), 0.0));
+  const Row a = c.operands[0].values();
+  const Row b = c.operands[1].values();
+  for (int64_t i = 0; i < all; ++i) out[0][place(names[2], i)] += a[place(names[0], i)] * b[place(names[1], i)];
+  return out;
 }
 
 Row rms_norm_row(const Row& x, const Row& weight, double eps, double offset) {
@@ -447,6 +556,16 @@ Values formula(const Case& c) {
       return top_k(c);
     case OpKind::kIndexMask:
       return index_mask(c);
+    case OpKind::kCumsum:
+      return cumsum(c);
+    case OpKind::kTake:
+      return take(c);
+    case OpKind::kPad:
+      return pad(c);
+    case OpKind::kScatterRows:
+      return scatter_rows(c);
+    case OpKind::kEinsum:
+      return einsum(c);
     case OpKind::kRmsNorm:
       return rms_norm(c);
     case OpKind::kLayerNorm:

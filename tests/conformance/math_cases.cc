@@ -75,6 +75,27 @@ void reductions(std::vector<Case>& cases) {
   add(OpKind::kTopK, "{k = 3}", {Data::from({2, 5}, {1.0f, 2.0f, 2.0f, kNan, 2.0f, kNan, kNan, -kInf, kNan, kInf})},
       kExact);
   add(OpKind::kTopK, "{k = 5}", {Data::from({1, 5}, {0.0f, 0.0f, 0.0f, 0.0f, 0.0f})}, kExact);
+  add(OpKind::kReduce, "{op = \"min\", axis = 1}", {f({3, 9, 5})}, kExact);
+  add(OpKind::kReduce, "{op = \"min\"}", {Data::from({2, 3}, {kNan, 1.0f, 2.0f, kInf, kInf, -5.0f})}, kExact);
+  for (const char* attr :
+       {"", "{exclusive = true}", "{reverse = true}", "{axis = 1, exclusive = true, reverse = true}"}) {
+    add(OpKind::kCumsum, attr, {f({3, 5, 70})});
+  }
+  add(OpKind::kCumsum, "", {data.floats(DType::kBF16, {0, 4})});
+  add(OpKind::kCumsum, "", {Data::from({2, 3}, {1.0f, kInf, -kInf, 1e30f, -1e30f, 1.0f})});
+  add(OpKind::kImap, "{expr = mod(xor(mul(x0, 2654435761.0), x1), 1009.0), to = \"i32\"}",
+      {data.ints({7, 5}, -100, 100), data.ints({5}, 0, 100)}, kExact);
+  add(OpKind::kImap, "{expr = where(lt(x0, 0.0), neg(x0), max(x0, x1)), to = \"i32\"}",
+      {data.ints({33}, -9, 9), data.ints({1}, 3, 4)}, kExact);
+  for (const char* equation : {"tij,tjd->tid", "tij,tjd->tdi", "tij,tjd->t", "tij,tjd->jit"}) {
+    add(OpKind::kEinsum, "{equation = \"" + std::string(equation) + "\"}", {f({5, 4, 3}), f({5, 3, 33})});
+  }
+  add(OpKind::kEinsum, "{equation = \"ab,ab->\"}", {f({3, 40}), data.floats(DType::kBF16, {3, 40})});
+  add(OpKind::kEinsum, "{equation = \"a,b->ab\"}", {f({3}), f({0})});
+  add(OpKind::kConv2d, "{padding = [1]}", {f({2, 3, 5, 6}), f({4, 3, 3, 2}), f({4})});
+  add(OpKind::kPool2d, "{op = \"max\", kernel = [2], stride = [2]}",
+      {Data::from({1, 1, 2, 4}, {kNan, 1.0f, 2.0f, -kInf, -kInf, -5.0f, 3.0f, 4.0f})}, kExact);
+  add(OpKind::kInterp2d, "{size = [3, 8], mode = \"bilinear\"}", {f({2, 2, 5, 6})});
   add(OpKind::kIndexMask, "{size = 9}", {data.ints({6, 3}, -1, 10)}, kExact);
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "intake/lua/kinds.h"
+#include "intake/lua/operators.h"
 #include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/traced_function.h"
@@ -68,6 +69,9 @@ int apply_graph(lua_State* state, ExprOp op, int arity) {
 }
 
 int apply_numbers(lua_State* state, ExprOp op, int arity) {
+  if (op == ExprOp::kXor || op == ExprOp::kMod) {
+    raise(state, invalid_data(std::string(ops::expr_op_name(op)) + ": on numbers, use ~ and %"));
+  }
   std::array<double, 3> values = {};
   ops::Expression expression;
   std::array<int32_t, 3> terms = {-1, -1, -1};
@@ -101,9 +105,16 @@ int apply(lua_State* state) {
   return graph ? apply_graph(state, op, arity) : apply_numbers(state, op, arity);
 }
 
-// map(function(x, y) … end, a, b): numbers among the arguments are handed to the function as they are.
+// map(function(x, y) … end, a, b), imap(…, { to = "i32" }): numbers among the arguments are handed over as they are.
+// Upvalue 1: the OpKind (map, imap).
 int map_function(lua_State* state) {
+  const auto op = static_cast<ops::OpKind>(lua_tointeger(state, lua_upvalueindex(1)));
   luaL_checktype(state, 1, LUA_TFUNCTION);
+  ops::Attributes attributes;
+  if (op == ops::OpKind::kImap && lua_type(state, -1) == LUA_TTABLE) {
+    attributes = read_attributes(state, lua_gettop(state), op, {});
+    lua_pop(state, 1);
+  }
   const int count = lua_gettop(state) - 1;
   std::vector<ir::ValueId> values;
   std::vector<TraceArgument> arguments;
@@ -119,9 +130,8 @@ int map_function(lua_State* state) {
     }
   }
   if (values.empty()) raise(state, invalid_data("map: no graph value among its arguments"));
-  ops::Attributes attributes;
-  attributes.set("expr", trace_function(state, 1, arguments, "map"));
-  push_graph_value(state, add_node_one(state, ops::OpKind::kMap, values, std::move(attributes)));
+  attributes.set("expr", trace_function(state, 1, arguments, ops::op_name(op)));
+  push_graph_value(state, add_node_one(state, op, values, std::move(attributes)));
   return 1;
 }
 
@@ -145,7 +155,8 @@ constexpr Named kFunctions[] = {
     {"log", ExprOp::kLog},     {"log1p", ExprOp::kLog1p},     {"sqrt", ExprOp::kSqrt},   {"rsqrt", ExprOp::kRsqrt},
     {"tanh", ExprOp::kTanh},   {"sigmoid", ExprOp::kSigmoid}, {"erf", ExprOp::kErf},     {"sin", ExprOp::kSin},
     {"cos", ExprOp::kCos},     {"lt", ExprOp::kLt},           {"le", ExprOp::kLe},       {"gt", ExprOp::kLt, true},
-    {"ge", ExprOp::kLe, true}, {"eq", ExprOp::kEq},           {"where", ExprOp::kWhere},
+    {"ge", ExprOp::kLe, true}, {"eq", ExprOp::kEq},           {"where", ExprOp::kWhere}, {"xor", ExprOp::kXor},
+    {"mod", ExprOp::kMod},
 };
 
 constexpr Named kMetamethods[] = {{"__add", ExprOp::kAdd}, {"__sub", ExprOp::kSub}, {"__mul", ExprOp::kMul},
@@ -168,7 +179,11 @@ void open_expressions(lua_State* state) {
     push_apply(state, named.op, named.swapped);
     lua_setglobal(state, named.name);
   }
-  lua_register(state, "map", &map_function);
+  for (const ops::OpKind op : {ops::OpKind::kMap, ops::OpKind::kImap}) {
+    lua_pushinteger(state, static_cast<lua_Integer>(op));
+    lua_pushcclosure(state, &map_function, 1);
+    lua_setglobal(state, std::string(ops::op_name(op)).c_str());
+  }
 }
 
 }  // namespace firstlight::intake

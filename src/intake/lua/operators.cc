@@ -136,7 +136,9 @@ void open_operators(lua_State* state) {
   constexpr OpKind kPlain[] = {OpKind::kGatherRows,    OpKind::kGatherLast, OpKind::kSlice,     OpKind::kConcat,
                                OpKind::kStack,         OpKind::kReduce,     OpKind::kSoftmax,   OpKind::kTopK,
                                OpKind::kIndexMask,     OpKind::kRmsNorm,    OpKind::kLayerNorm, OpKind::kLinear,
-                               OpKind::kBatchedLinear, OpKind::kRope};
+                               OpKind::kBatchedLinear, OpKind::kRope,       OpKind::kTake,      OpKind::kPad,
+                               OpKind::kScatterRows,   OpKind::kCumsum,     OpKind::kEinsum,    OpKind::kConv2d,
+                               OpKind::kPool2d,        OpKind::kInterp2d};
   for (const OpKind op : kPlain) {
     lua_pushinteger(state, static_cast<lua_Integer>(op));
     lua_pushcclosure(state, &plain_operator, 1);

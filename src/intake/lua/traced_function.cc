@@ -92,6 +92,9 @@ ops::Expression trace_function(lua_State* state, int index, std::span<const Trac
   }
   expression.set_result(traced_term(state, -1));
   lua_pop(state, 1);
+  if (expression.is_for_integers() && what != ops::op_name(ops::OpKind::kImap)) {
+    raise(state, invalid_data(std::string(what) + ": xor and mod are operations of imap"));
+  }
   return expression;
 }
 

@@ -27,6 +27,19 @@ TEST(TracedFunction, BecomesOneFormula) {
   EXPECT_EQ(expression_of("function(a) return ge(a, 2) end"), "le(2.0, x0)");
 }
 
+TEST(TracedFunction, IntegersHaveTheirOwnMap) {
+  const auto trace = SpecRun{.spec = spec_around("local h = imap(function(t) return mod(xor(t * 31, t), 97) end, "
+                                                 "batch.output_rows, { to = 'i32' })\n"
+                                                 "x = x + 0 * reshape(cast(h, 'f32'), 'O', 1)")}
+                         .run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  EXPECT_NE(ir::print(trace->graph).find("imap %output_rows {expr = mod(xor(mul(x0, 31.0), x0), 97.0), to = \"i32\"}"),
+            std::string::npos)
+      << ir::print(trace->graph);
+  EXPECT_NE(failure_of("x = map(function(a) return mod(a, 2) end, x)").find("operations of imap"), std::string::npos);
+  EXPECT_NE(failure_of("local n = mod(5, 3)").find("use ~ and %"), std::string::npos);
+}
+
 TEST(TracedFunction, UntracedValuesMayBranch) {
   EXPECT_EQ(expression_of("(function() local cap = 3 return function(a) if cap then a = min(a, cap) end "
                           "for i = 1, 2 do if i == 2 then a = a + i end end return a end end)()"),

@@ -12,14 +12,17 @@ namespace firstlight::kernels {
 namespace {
 
 struct Options final : Prepared {
-  enum class Op { kSum, kMax, kMean } op = Op::kSum;
+  enum class Op { kSum, kMax, kMin, kMean } op = Op::kSum;
   int64_t axis = -1;
 };
 
 Result<std::unique_ptr<Prepared>> prepare(const PrepareInput& input) {
   auto options = std::make_unique<Options>();
   const std::string& op = input.signature.attributes.get_string("op");
-  options->op = op == "sum" ? Options::Op::kSum : op == "max" ? Options::Op::kMax : Options::Op::kMean;
+  options->op = op == "sum"   ? Options::Op::kSum
+                : op == "max" ? Options::Op::kMax
+                : op == "min" ? Options::Op::kMin
+                              : Options::Op::kMean;
   options->axis = input.signature.attributes.get_int("axis");
   return std::unique_ptr<Prepared>(std::move(options));
 }
@@ -37,16 +40,18 @@ void run(const KernelCall& call, Worker& worker) {
   std::vector<float> line(static_cast<size_t>(inner));
   std::vector<double> sums(static_cast<size_t>(inner));
   const bool is_max = options.op == Options::Op::kMax;
+  const bool is_min = options.op == Options::Op::kMin;
+  const double infinity = std::numeric_limits<double>::infinity();
   for_rows(worker, outer, [&](int64_t o) {
-    std::fill(sums.begin(), sums.end(), is_max ? -std::numeric_limits<double>::infinity() : 0.0);
+    std::fill(sums.begin(), sums.end(), is_max ? -infinity : is_min ? infinity : 0.0);
     for (int64_t j = 0; j < n; ++j) {
       decode_elements(x, (o * n + j) * inner, inner, line.data());
       for (size_t i = 0; i < sums.size(); ++i) {
         const auto value = static_cast<double>(line[i]);
-        if (!is_max) {
+        if (!is_max && !is_min) {
           sums[i] += value;
-        } else if (value > sums[i] || std::isnan(value)) {
-          sums[i] = value;  // a NaN stays: nothing is greater than it
+        } else if ((is_max ? value > sums[i] : value < sums[i]) || std::isnan(value)) {
+          sums[i] = value;  // a NaN stays: it wins no comparison and loses none
         }
       }
     }

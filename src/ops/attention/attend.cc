@@ -49,7 +49,8 @@ Result<Types> infer(const InferInput& input) {
   const int64_t window = input.attributes.get_int("window");
   FL_TRY(want_attribute(window >= 0, OpKind::kAttend, "window", std::to_string(window), "0 or more"));
   const Expression& score = input.attributes.get_expression("score");
-  FL_TRY(want_attribute(score.num_inputs() <= 4, OpKind::kAttend, "score", score.to_string(),
+  FL_TRY(want_attribute(score.num_inputs() <= 4 && !score.is_for_integers(), OpKind::kAttend, "score",
+                        score.to_string(),
                         "a formula in x0 (score), x1 (query position), x2 (key position), x3 (head)"));
   return Types{f32({q.shape[0], heads, tensor::Dim(p.value_width)})};
 }

@@ -11,6 +11,7 @@ Result<Types> infer(const InferInput& input) {
   const std::string count = std::to_string(input.operands.size());
   FL_TRY(want_attribute(!expr.empty() && static_cast<size_t>(expr.num_inputs()) <= input.operands.size(), OpKind::kMap,
                         "expr", expr.to_string(), "a formula in at most " + count + " inputs"));
+  FL_TRY(want_attribute(!expr.is_for_integers(), OpKind::kMap, "expr", expr.to_string(), "imap for xor and mod"));
   tensor::Shape shape;
   for (size_t i = 0; i < input.operands.size(); ++i) {
     const tensor::Type& x = input.operands[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce: sum, maximum or mean over one axis.
+// reduce: sum, maximum, minimum or mean over one axis.
 #include "ops/defs.h"
 #include "ops/infer.h"
 
@@ -11,8 +11,8 @@ Result<Types> infer(const InferInput& input) {
   const std::string& op = input.attributes.get_string("op");
   const int64_t wanted_axis = input.attributes.get_int("axis");
   FL_TRY(want(is_plain_float(x) && rank(x) >= 1, OpKind::kReduce, "x", x, "a plain float tensor of rank 1 or more"));
-  FL_TRY(want_attribute(op == "sum" || op == "max" || op == "mean", OpKind::kReduce, "op", "\"" + op + "\"",
-                        "\"sum\", \"max\" or \"mean\""));
+  FL_TRY(want_attribute(op == "sum" || op == "max" || op == "min" || op == "mean", OpKind::kReduce, "op",
+                        "\"" + op + "\"", "\"sum\", \"max\", \"min\" or \"mean\""));
   const int axis = resolve_axis(wanted_axis, rank(x));
   FL_TRY(
       want_attribute(axis >= 0, OpKind::kReduce, "axis", std::to_string(wanted_axis), "an axis of " + x.to_string()));
@@ -53,16 +53,16 @@ OpDef reduce_def() {
   def.name = "reduce";
   def.operands = {{"x"}};
   def.attributes = {
-      {"op", AttributeType::kString, true, {}, "\"sum\", \"max\" or \"mean\""},
+      {"op", AttributeType::kString, true, {}, "\"sum\", \"max\", \"min\" or \"mean\""},
       {"axis", AttributeType::kInt, false, int64_t{-1}, "negative: from the end"},
       {"keep", AttributeType::kBool, false, true, "whether the axis stays as 1"},
   };
-  def.meaning = "Sum, maximum (NaN when there is one) or arithmetic mean along one axis, in float32.";
+  def.meaning = "Sum, maximum or minimum (NaN when there is one) or arithmetic mean along one axis, in float32.";
   def.rounding = "once, at the end; fast forms sum in float32";
   def.infer = infer;
   def.shard = shard;
   def.cost = cost;
-  def.gradient = "sum: dx = dy; mean: dx = dy / n; max: dx = dy where x is the maximum, split over ties";
+  def.gradient = "sum: dx = dy; mean: dx = dy / n; max and min: dx = dy where x is the one, split over ties";
   return def;
 }
 

@@ -106,6 +106,8 @@ void apply(ExprOp op, const float* a, const float* b, const float* c, float* out
     case ExprOp::kSin:
     case ExprOp::kCos:
       return apply_scalar(op, a, b, out, count);
+    case ExprOp::kXor:
+    case ExprOp::kMod:
     case ExprOp::kInput:
     case ExprOp::kConstant:
       return;
