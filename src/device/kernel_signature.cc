@@ -101,11 +101,11 @@ std::optional<KernelParameter> parse_parameter(std::string_view text) {
     const size_t open = type.find('(');
     const bool whole = open != std::string_view::npos && closing(type, open) == type.size() - 1;
     if (!whole || trim(type.substr(9, open - 9)) != "") return std::nullopt;
-    return KernelParameter{ParameterKind::kBuffer, std::string(text.substr(name))};
+    return KernelParameter{ParameterKind::kBuffer, std::string(text.substr(name)), std::string(type)};
   }
   if (type.starts_with("const ")) type = trim(type.substr(6));
   for (const auto& [word, kind] : kScalarTypes) {
-    if (type == word) return KernelParameter{kind, std::string(text.substr(name))};
+    if (type == word) return KernelParameter{kind, std::string(text.substr(name)), std::string(type)};
   }
   return std::nullopt;
 }
@@ -133,6 +133,16 @@ Status parse_parameters(std::string_view text, size_t open, size_t close, Kernel
     signature.parameters.push_back(std::move(*parameter));
   }
   return ok_status();
+}
+
+// The length of a body that begins just behind its brace.
+size_t body_end(std::string_view text, size_t begin) {
+  int depth = 1;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i - begin;
+  }
+  return text.size() - begin;
 }
 
 // `at` stands on FL_KERNEL.
@@ -165,8 +175,6 @@ std::string_view parameter_kind_name(ParameterKind kind) { return kKindNames[sta
 
 Result<std::vector<KernelSignature>> parse_signatures(std::string_view text) {
   const std::string code = without_noise(text);
-  const bool uses_warps = code.find("fl_warp_") != std::string::npos || code.find("FL_MMA") != std::string::npos ||
-                          code.find("fl_mma_") != std::string::npos;
   std::vector<KernelSignature> kernels;
   for (size_t at = code.find("FL_KERNEL"); at != std::string::npos; at = code.find("FL_KERNEL", at + 1)) {
     const bool whole = (at == 0 || !is_word(code[at - 1])) && (at + 9 < code.size() && !is_word(code[at + 9]));
@@ -175,7 +183,8 @@ Result<std::vector<KernelSignature>> parse_signatures(std::string_view text) {
     for (const KernelSignature& other : kernels) {
       if (other.name == kernel.name) return parse_error(code, at, "kernel '" + kernel.name + "' is there twice");
     }
-    kernel.uses_warps = uses_warps;
+    const std::string_view body = std::string_view(code).substr(kernel.body_begin, body_end(code, kernel.body_begin));
+    kernel.uses_warps = body.find("FL_WARP_STATE") != body.npos || body.find("FL_MMA") != body.npos;
     kernels.push_back(std::move(kernel));
   }
   return kernels;

@@ -21,13 +21,14 @@ std::string_view parameter_kind_name(ParameterKind kind);  // "buffer", "fl_i32"
 struct KernelParameter {
   ParameterKind kind;
   std::string name;
+  std::string type;  // as written: "FL_GLOBAL(const float)"
 };
 
 struct KernelSignature {
   std::string name;
   std::vector<KernelParameter> parameters;
   bool has_dynamic_local = false;
-  bool uses_warps = false;  // the source has warp operations or FL_MMA: blocks must be whole warps
+  bool uses_warps = false;  // its body has FL_WARP_STATE or FL_MMA: blocks must be whole warps
 
   // Places in the text, for devices that rewrite it: the end of the parameter list (at its closing bracket) and of the
   // opening brace of the body (just behind it).

@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/open.h"
 
+#include <algorithm>
+
+#include "device/simt/simt_device.h"
+
 namespace firstlight::device {
 
 Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenOptions& options) {
-  (void)options;
+  switch (kind) {
+    case target::DeviceKind::kSimt:
+      return open_simt(options);
+    case target::DeviceKind::kOpencl:
+    case target::DeviceKind::kCuda:
+    case target::DeviceKind::kMusa:
+      break;
+  }
   return unsupported("backend '" + std::string(target::device_kind_name(kind)) + "' is not part of this build");
 }
 
-std::vector<Listed> list_devices() { return {}; }
+std::vector<Listed> list_devices() { return {{target::DeviceKind::kSimt, {simt_target()}, ""}}; }
+
+Status choose_warp_width(target::DeviceTarget& target, int wanted) {
+  if (wanted == 0) return ok_status();
+  std::string known;
+  for (const int width : target.warp_widths) known += (known.empty() ? "" : ", ") + std::to_string(width);
+  if (std::find(target.warp_widths.begin(), target.warp_widths.end(), wanted) == target.warp_widths.end()) {
+    return unsupported(std::string(target::device_kind_name(target.kind)) + " '" + target.name + "': warps of " +
+                       std::to_string(wanted) + " lanes, it has " + known);
+  }
+  target.warp_width = wanted;
+  return ok_status();
+}
 
 }  // namespace firstlight::device

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/kernel_library.h"
 
 namespace firstlight::device {
 
@@ -19,6 +20,9 @@ struct OpenOptions {
   int64_t memory_limit_bytes = 0;   // 0: all of the device's memory
   int num_threads = 0;              // simt: host threads that run blocks; 0: the cores this process may use
   bool checked = false;             // simt: every access through FL_GLOBAL pointers is held against its buffer
+  std::string host_compiler;        // simt: the C++ compiler for other sources; empty: looked for on the path
+  // Kernel sources of the program whose forms for simt are part of it; others need a C++ compiler on the machine.
+  std::vector<const KernelLibrary*> libraries;
 };
 
 // Errors: kUnsupported with the reason (no driver, no such device, a width that it has not), what health() says.
@@ -29,7 +33,10 @@ struct Listed {
   std::vector<target::DeviceTarget> devices;
   std::string absent;  // why there is none: "no OpenCL loader (libOpenCL.so.1) on this machine"
 };
-// Every kind, in the order of DeviceKind.
+// Every kind, in the order of DeviceKind. Nothing is opened or measured.
 std::vector<Listed> list_devices();
+
+// Sets target.warp_width to `wanted` (0: as it is). Errors: kUnsupported naming the widths there are.
+Status choose_warp_width(target::DeviceTarget& target, int wanted);
 
 }  // namespace firstlight::device

@@ -36,9 +36,12 @@ TEST(KernelSignature, ReadsNamesKindsAndPlaces) {
 }
 
 TEST(KernelSignature, WarpOperationsAreSeen) {
-  const auto kernels = parse_signatures("FL_KERNEL(k)(FL_GLOBAL(float) x) { x[0] = fl_warp_sum(x[1]); }");
+  const auto kernels = parse_signatures(
+      "FL_KERNEL(k)(FL_GLOBAL(float) x) { if (x) { } FL_WARP_STATE; x[0] = fl_warp_sum(x[1]); }\n"
+      "FL_KERNEL(plain)(FL_GLOBAL(float) x) { x[0] = 1; }");
   ASSERT_TRUE(kernels.ok());
   EXPECT_TRUE((*kernels)[0].uses_warps);
+  EXPECT_FALSE((*kernels)[1].uses_warps);
 }
 
 TEST(KernelSignature, WhatDoesNotFitIsNamedWithItsLine) {
