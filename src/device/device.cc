@@ -83,6 +83,22 @@ bool is_device_lost(const Status& status) {
   return status.code() == StatusCode::kUnavailable && status.message().find(kLostPrefix) != std::string::npos;
 }
 
+Status check_copy(const char* what, int64_t to_bytes, int64_t from_bytes) {
+  if (to_bytes == from_bytes) return ok_status();
+  return invalid_argument(std::string(what) + ": " + std::to_string(from_bytes) + " bytes to a place of " +
+                          std::to_string(to_bytes));
+}
+
+Status check_copy(const Buffer& to, const Buffer& from) {
+  FL_TRY(check_copy("copy", to.bytes(), from.bytes()));
+  const bool overlap = to.memory() == from.memory() && to.bytes() > 0 && to.offset() < from.offset() + from.bytes() &&
+                       from.offset() < to.offset() + to.bytes();
+  if (!overlap) return ok_status();
+  return invalid_argument("copy of " + std::to_string(to.bytes()) + " bytes within one memory from " +
+                          std::to_string(from.offset()) + " to " + std::to_string(to.offset()) +
+                          ": the ranges overlap");
+}
+
 Status check_launch(const target::DeviceTarget& target, const KernelSignature& signature, const Launch& launch) {
   FL_TRY(check_arguments(signature, launch.arguments));
   FL_TRY(check_shape(target, signature, launch));

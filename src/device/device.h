@@ -151,7 +151,7 @@ class Queue {
   // `to` and `from` have the same number of bytes; else kInvalidArgument.
   virtual Status copy_in(const Buffer& to, std::span<const std::byte> from) = 0;
   virtual Status copy_out(std::span<std::byte> to, const Buffer& from) = 0;
-  virtual Status copy(const Buffer& to, const Buffer& from) = 0;
+  virtual Status copy(const Buffer& to, const Buffer& from) = 0;  // ranges that overlap are refused
   virtual Status fill(const Buffer& to, uint8_t value) = 0;
   // Checks count and types of the arguments, block and grid against the device's limits.
   virtual Status launch(const Kernel& kernel, const Launch& launch) = 0;
@@ -204,7 +204,10 @@ class Device {
 Status device_lost(const target::DeviceTarget& target, std::string_view what);
 bool is_device_lost(const Status& status);
 
-// Argument types, sizes and limits; what every queue does before it launches.
+// What every queue checks before it copies: equal sizes, and no overlap within one memory.
+Status check_copy(const char* what, int64_t to_bytes, int64_t from_bytes);
+Status check_copy(const Buffer& to, const Buffer& from);
+// Argument types, sizes and limits; what every queue checks before it launches.
 Status check_launch(const target::DeviceTarget& target, const KernelSignature& signature, const Launch& launch);
 
 }  // namespace firstlight::device

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device/opencl/opencl_device.h"
 #include "device/simt/simt_device.h"
 
 namespace firstlight::device {
@@ -12,6 +13,7 @@ Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenO
     case target::DeviceKind::kSimt:
       return open_simt(options);
     case target::DeviceKind::kOpencl:
+      return open_opencl(options);
     case target::DeviceKind::kCuda:
     case target::DeviceKind::kMusa:
       break;
@@ -19,7 +21,14 @@ Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenO
   return unsupported("backend '" + std::string(target::device_kind_name(kind)) + "' is not part of this build");
 }
 
-std::vector<Listed> list_devices() { return {{target::DeviceKind::kSimt, {simt_target()}, ""}}; }
+std::vector<Listed> list_devices() {
+  std::vector<Listed> kinds;
+  kinds.push_back({target::DeviceKind::kSimt, {simt_target()}, ""});
+  Listed opencl{target::DeviceKind::kOpencl, {}, ""};
+  opencl.devices = list_opencl(opencl.absent);
+  kinds.push_back(std::move(opencl));
+  return kinds;
+}
 
 Status choose_warp_width(target::DeviceTarget& target, int wanted) {
   if (wanted == 0) return ok_status();

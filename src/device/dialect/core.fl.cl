@@ -32,10 +32,10 @@ FL_FUNCTION float fl_f16_to_f32(fl_half h) {
 FL_FUNCTION fl_half fl_f32_to_f16(float x) {
   const fl_u32 bits = fl_as_u32(x);
   const fl_u32 magnitude = bits & 0x7fffffffu;
-  fl_u32 half = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1u)) >> 13;
-  if (magnitude >= 0x47800000u) half = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  if (magnitude < 0x38800000u) half = fl_as_u32(fl_as_f32(magnitude) + 0.5f) - 0x3f000000u;
-  return (fl_half)(half | ((bits >> 16) & 0x8000u));
+  fl_u32 code = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1u)) >> 13;
+  if (magnitude >= 0x47800000u) code = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  if (magnitude < 0x38800000u) code = fl_as_u32(fl_as_f32(magnitude) + 0.5f) - 0x3f000000u;
+  return (fl_half)(code | ((bits >> 16) & 0x8000u));
 }
 
 FL_FUNCTION float fl_bf16_to_f32(fl_bf16 b) { return fl_as_f32((fl_u32)b << 16); }

@@ -44,12 +44,6 @@ struct SimtCode final : Module::Code {
 HostMemory* host(const Buffer& buffer) { return static_cast<HostMemory*>(buffer.memory()); }
 std::byte* address(const Buffer& buffer) { return buffer ? host(buffer)->data() + buffer.offset() : nullptr; }
 
-Status check_sizes(const char* what, int64_t to, int64_t from) {
-  if (to == from) return ok_status();
-  return invalid_argument(std::string(what) + ": " + std::to_string(from) + " bytes to a place of " +
-                          std::to_string(to));
-}
-
 // What both queues and the device share.
 struct Shared {
   std::atomic<bool> is_lost{false};
@@ -145,21 +139,21 @@ class SimtQueue final : public Queue {
 
   Status copy_in(const Buffer& to, std::span<const std::byte> from) override {
     FL_TRY(shared_->usable());
-    FL_TRY(check_sizes("copy in", to.bytes(), static_cast<int64_t>(from.size())));
+    FL_TRY(check_copy("copy in", to.bytes(), static_cast<int64_t>(from.size())));
     if (!from.empty()) push([to, from] { std::memcpy(address(to), from.data(), from.size()); });
     return ok_status();
   }
   Status copy_out(std::span<std::byte> to, const Buffer& from) override {
     FL_TRY(shared_->usable());
-    FL_TRY(check_sizes("copy out", static_cast<int64_t>(to.size()), from.bytes()));
+    FL_TRY(check_copy("copy out", static_cast<int64_t>(to.size()), from.bytes()));
     if (!to.empty()) push([to, from] { std::memcpy(to.data(), address(from), to.size()); });
     return ok_status();
   }
   Status copy(const Buffer& to, const Buffer& from) override {
     FL_TRY(shared_->usable());
-    FL_TRY(check_sizes("copy", to.bytes(), from.bytes()));
+    FL_TRY(check_copy(to, from));
     if (to.bytes() > 0) {
-      push([to, from] { std::memmove(address(to), address(from), static_cast<size_t>(to.bytes())); });
+      push([to, from] { std::memcpy(address(to), address(from), static_cast<size_t>(to.bytes())); });
     }
     return ok_status();
   }
