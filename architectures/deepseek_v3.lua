@@ -40,17 +40,9 @@ return architecture {
     })
     if rotary.mscale_all_dim then p.scale = p.scale * std.rope.yarn_mscale(rotary.factor, rotary.mscale_all_dim) ^ 2 end
 
-    c:expect("scoring_func", "sigmoid")
-    c:expect("topk_method", "noaux_tc")
+    std.moe.read_grouped(c, p)
     c:expect("moe_layer_freq", 1)
-    p.experts, p.top_k = c:any { "n_routed_experts", "num_local_experts" }, c:count "num_experts_per_tok"
-    p.groups, p.top_groups = c:count("n_group", 1), c:count("topk_group", 1)
-    if p.experts % p.groups ~= 0 or p.top_groups > p.groups then
-      error(p.experts .. " experts in " .. p.groups .. " groups, of which " .. p.top_groups .. " stay")
-    end
-    p.route_scale, p.norm_topk = c:number("routed_scaling_factor", 1.0), c:bool("norm_topk_prob", true)
-    p.expert_width, p.shared = c:count "moe_intermediate_size", c:int("n_shared_experts", 0)
-    p.first_sparse, p.intermediate = c:int("first_k_dense_replace", 0), c:count "intermediate_size"
+    p.first_sparse = c:int("first_k_dense_replace", 0)
     if p.first_sparse < 1 then c:waive("intermediate_size", "no layer is dense") end
     p.prediction_layers = c:int("num_nextn_predict_layers", 0)
     return p

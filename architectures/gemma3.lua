@@ -6,38 +6,23 @@ local std = require "std"
 -- Released configs leave most of these out and rely on the class's defaults.
 local defaults = { vocab = 262208, eps = 1e-6, max_positions = 131072, window = 4096, pattern = 6, full = 1e6, sliding = 1e4 }
 
--- Image parts of the multimodal config; text alone is computed.
-local function unwrap(c)
-  local t = c:object("text_config", nil)
-  if not t then return c end
-  std.config.idle(c)
-  c:waive("vision_config", "the vision tower is not run")
-  for _, key in ipairs { "boi_token_index", "eoi_token_index", "image_token_index", "mm_tokens_per_image" } do
-    c:waive(key, "images are not computed")
-  end
-  t:expect("model_type", "gemma3_text")
-  return t
-end
+local image_keys = { "boi_token_index", "eoi_token_index", "image_token_index", "mm_tokens_per_image" }
+
+local tower_tensors = {
+  "embeddings.patch_embedding.weight", "embeddings.patch_embedding.bias", "embeddings.position_embedding.weight",
+  "post_layernorm.weight", "post_layernorm.bias", "head.probe", "head.attention.in_proj_weight",
+  "head.attention.in_proj_bias", "head.attention.out_proj.weight", "head.attention.out_proj.bias",
+  "head.layernorm.weight", "head.layernorm.bias", "head.mlp.fc1.weight", "head.mlp.fc1.bias", "head.mlp.fc2.weight",
+  "head.mlp.fc2.bias",
+}
 
 local function waive_vision(w, c)
   local vision = c:object("vision_config", nil)
   if not vision then return end
-  local reason = "the vision tower is not run"
   for _, prefix in ipairs { "vision_tower.vision_model.", "vision_tower." } do
-    local v = prefix
-    w:waive_layers(v .. "encoder.layers", 0, vision:count "num_hidden_layers" - 1, reason)
-    for _, name in ipairs {
-      "embeddings.patch_embedding.weight", "embeddings.patch_embedding.bias", "embeddings.position_embedding.weight",
-      "post_layernorm.weight", "post_layernorm.bias", "head.probe", "head.attention.in_proj_weight",
-      "head.attention.in_proj_bias", "head.attention.out_proj.weight", "head.attention.out_proj.bias",
-      "head.layernorm.weight", "head.layernorm.bias", "head.mlp.fc1.weight", "head.mlp.fc1.bias", "head.mlp.fc2.weight",
-      "head.mlp.fc2.bias",
-    } do
-      w:waive(v .. name, reason)
-    end
+    std.towers.waive(w, prefix, "encoder.layers", vision:count "num_hidden_layers", tower_tensors)
   end
-  w:waive("multi_modal_projector.mm_input_projection_weight", reason)
-  w:waive("multi_modal_projector.mm_soft_emb_norm.weight", reason)
+  std.towers.waive(w, "multi_modal_projector.", nil, 0, { "mm_input_projection_weight", "mm_soft_emb_norm.weight" })
 end
 
 -- Layer kinds: layer_types, else every pattern-th layer is full.
@@ -59,7 +44,7 @@ return architecture {
   },
 
   parameters = function(outer)
-    local c = unwrap(outer)
+    local c = std.config.text_of(outer, "gemma3_text", image_keys)
     std.config.idle(c)
     c:waive("cache_implementation", "a setting of another program")
     std.config.facts(c, outer, defaults.max_positions)
@@ -67,10 +52,10 @@ return architecture {
       outer = outer, layers = c:count "num_hidden_layers", hidden = c:count "hidden_size",
       heads = c:count("num_attention_heads", 8), kv_heads = c:count("num_key_value_heads", 4),
       head_dim = c:count("head_dim", 256), eps = c:number("rms_norm_eps", defaults.eps), norm_offset = 1.0,
-      vocab = c:count("vocab_size", defaults.vocab), intermediate = c:count "intermediate_size", qk_norm = true,
+      vocab = c:count("vocab_size", defaults.vocab), intermediate = c:count "intermediate_size", qk_norm = "head",
       act = std.activation(c:string("hidden_activation", "gelu_pytorch_tanh")),
       scale = c:number("query_pre_attn_scalar", 256) ^ -0.5, qkv_bias = c:bool("attention_bias", false),
-      cap = c:number("final_logit_softcapping", nil),
+      logit_softcap = c:number("final_logit_softcapping", nil),
     }
     p.o_bias, p.tied = p.qkv_bias, std.config.agreed_bool("tie_word_embeddings", true, c, outer)
     c:expect("attn_logit_softcapping", null, "the reference code of Gemma 3 ignores it")
@@ -92,17 +77,11 @@ return architecture {
   end,
 
   forward = function(p, w, batch)
-    local model, top = w:scope "model", w
-    for _, scope in ipairs { "language_model.model", "model.language_model" } do
-      if w:has(scope .. ".embed_tokens.weight") then model = w:scope(scope) end
-    end
-    if w:has "language_model.lm_head.weight" then top = w:scope "language_model" end
+    local model, top = std.head.scopes(w)
     waive_vision(w, p.outer)
 
     local embedding = model("embed_tokens.weight", { p.vocab, p.hidden })
-    -- The reference keeps the factor in the type of the weights: bfloat16 rounds it.
-    local factor = rounded(math.sqrt(p.hidden), embedding:dtype() == "bf16" and "bf16" or "f32")
-    local x = gather_rows(embedding, batch.tokens) * factor
+    local x = gather_rows(embedding, batch.tokens) * std.embedding.factor(embedding, math.sqrt(p.hidden))
     for i = 0, p.layers - 1 do
       local l = model:scope("layers." .. i)
       local h = std.attention.gqa(std.norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p, batch, i)
@@ -110,9 +89,6 @@ return architecture {
       h = std.mlp.glu(std.norm.rms(x, l, "pre_feedforward_layernorm", p), l:scope "mlp", p)
       x = x + std.norm.rms(h, l, "post_feedforward_layernorm", p)
     end
-    local logits = std.head.logits(x, top, p, batch, embedding, model)
-    local cap = p.cap
-    if cap then logits = map(function(y) return cap * tanh(y / cap) end, logits) end
-    return { logits = logits }
+    return { logits = std.head.logits(x, top, p, batch, embedding, model) }
   end,
 }

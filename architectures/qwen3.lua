@@ -10,7 +10,7 @@ return architecture {
     p.tied = c:bool("tie_word_embeddings", false)
     p.qkv_bias = c:bool("attention_bias", false)
     p.o_bias = p.qkv_bias
-    p.qk_norm = true
+    p.qk_norm = "head"
     p.intermediate = c:count "intermediate_size"
     p.act = std.activation(c:string "hidden_act")
     p.rope = std.rope.from_config(c, { dim = p.head_dim })

@@ -24,7 +24,7 @@ return architecture {
     p.tied = c:bool("tie_word_embeddings", false)
     p.qkv_bias = c:bool("attention_bias", false)
     p.o_bias = p.qkv_bias
-    p.qk_norm = true
+    p.qk_norm = "head"
     p.act = std.activation(c:string "hidden_act")
     p.rope = std.rope.from_config(c, { dim = p.head_dim })
     p.window = std.window.from_config(c, p.layers, { switch = true, all = true })

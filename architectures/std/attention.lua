@@ -3,31 +3,58 @@
 local norm = require "std.norm"
 local attention = {}
 
--- Grouped-query attention. p: heads, kv_heads, head_dim, scale, qkv_bias, o_bias, qk_norm, window (function of the layer),
--- rope (attributes of rope, or a function of the layer; nil: no positions), sinks, softcap.
+-- Columns start .. start + width - 1 of [T, n].
+local function columns(y, start, width) return slice(y, { axis = 1, start = start, stop = start + width }) end
+
+-- q, k and v before they are split into heads.
+local function projections(x, w, p)
+  local q, k, v = p.heads * p.head_dim, p.kv_heads * p.head_dim, p.kv_heads * (p.v_dim or p.head_dim)
+  local function project(name, rows)
+    local bias = p.qkv_bias and w(name .. ".bias", { rows }) or nil
+    return linear(x, w(name .. ".weight", { rows, p.hidden }), bias)
+  end
+  if not p.fused_qkv then return project("q_proj", q), project("k_proj", k), project("v_proj", v) end
+  local y = project("qkv_proj", q + k + v)
+  return columns(y, 0, q), columns(y, q, k), columns(y, q + k, v)
+end
+
+-- Grouped-query attention. p: heads, kv_heads, head_dim, scale, and where the family has it
+--   v_dim            the width of a value head, if it is not head_dim
+--   qkv_bias, o_bias, fused_qkv (one matrix qkv_proj, the rows of q, k and v in this order)
+--   qk_norm          "head": a norm on each head of q and k; "whole": one over all heads of q, and one of k; "turned": on each
+--                    head after the rope; q_norm, k_norm: other names of theirs
+--   rope             attributes of rope, or a function of the layer; nil: no positions
+--   adjust           function(y, name, layer): what else is done to "q", "k" and "v" [T, heads, width], last
+--   window           function of the layer; 0: none
+--   state            the name of the state, if it is not kv
+--   sinks (true, or the name of the tensor), softcap
 function attention.gqa(x, w, p, batch, layer)
   w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local rope_of = p.rope
   if type(rope_of) == "function" then rope_of = rope_of(layer) end
 
-  local function project(name, heads, normed)
-    local rows = heads * p.head_dim
-    local bias = p.qkv_bias and w(name .. "_proj.bias", { rows }) or nil
-    local y = reshape(linear(x, w(name .. "_proj.weight", { rows, p.hidden }), bias), "T", heads, p.head_dim)
-    if normed and p.qk_norm then y = norm.rms(y, w, name .. "_norm", p) end
-    if normed and rope_of then y = rope(y, batch.positions, rope_of) end
+  local function turned(y, heads, norm_name)
+    if p.qk_norm == "whole" then y = norm.rms(y, w, norm_name, p) end
+    y = reshape(y, "T", heads, p.head_dim)
+    if p.qk_norm == "head" then y = norm.rms(y, w, norm_name, p) end
+    if rope_of then y = rope(y, batch.positions, rope_of) end
+    if p.qk_norm == "turned" then y = norm.rms(y, w, norm_name, p) end
     return y
   end
+  local v_dim, adjust = p.v_dim or p.head_dim, p.adjust or function(y) return y end
+  local q, k, v = projections(x, w, p)
+  q = adjust(turned(q, p.heads, p.q_norm or "q_norm"), "q", layer)
+  k = adjust(turned(k, p.kv_heads, p.k_norm or "k_norm"), "k", layer)
+  v = adjust(reshape(v, "T", p.kv_heads, v_dim), "v", layer)
 
-  local q, k, v = project("q", p.heads, true), project("k", p.kv_heads, true), project("v", p.kv_heads, false)
   local cap = p.softcap
   local y = attend {
-    q = q, state = batch.state.kv[layer]:append { k = k, v = v }, scale = p.scale,
+    q = q, state = batch.state[p.state or "kv"][layer]:append { k = k, v = v }, scale = p.scale,
     window = p.window and p.window(layer) or 0,
-    sinks = p.sinks and w("sinks", { p.heads }) or nil,
+    sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
     score = cap and function(s) return cap * tanh(s / cap) end or nil,
   }
-  local width = p.heads * p.head_dim
+  local width = p.heads * v_dim
   local bias = p.o_bias and w("o_proj.bias", { p.hidden }) or nil
   return linear(reshape(y, "T", width), w("o_proj.weight", { p.hidden, width }), bias)
 end

@@ -11,6 +11,7 @@ local idle = {
   output_router_logits = "training only",
   pretraining_tp = "how training was split; the tensors are whole",
   router_aux_loss_coef = "training only",
+  router_jitter_noise = "training only",
   torch_dtype = "the tensors state their own type",
   transformers_version = "the version that wrote the config",
   use_cache = "a setting of another program",
@@ -18,6 +19,17 @@ local idle = {
 
 function config.idle(c)
   for key, reason in pairs(idle) do c:waive(key, reason) end
+end
+
+-- The text model inside a multimodal config: its text_config, or c itself. `keys`: others that images alone need.
+function config.text_of(c, model_type, keys)
+  local t = c:object("text_config", nil)
+  if not t then return c end
+  config.idle(c)
+  for _, key in ipairs { "vision_config", "audio_config" } do c:waive(key, "the towers of other media are not run") end
+  for _, key in ipairs(keys) do c:waive(key, "images and sounds are not computed") end
+  t:expect("model_type", model_type)
+  return t
 end
 
 -- The token ids under `key` in these configs, each once.
@@ -71,17 +83,17 @@ local function head_size(c, hidden, heads)
   return hidden // heads
 end
 
--- head_dim: where the config has its own words for the size of a head.
-function config.decoder(c, head_dim)
+-- head_dim: where the config has its own words for the size of a head. outer: the config that holds this one, if any.
+function config.decoder(c, head_dim, outer)
   config.idle(c)
-  config.facts(c)
+  config.facts(c, outer)
   local hidden, heads = c:count "hidden_size", c:count "num_attention_heads"
   head_dim = head_dim or head_size(c, hidden, heads)
   return {
     layers = c:count "num_hidden_layers", hidden = hidden, heads = heads,
     kv_heads = c:count("num_key_value_heads", nil) or heads,
     head_dim = head_dim, scale = head_dim ^ -0.5,
-    eps = c:number "rms_norm_eps", vocab = c:count "vocab_size",
+    eps = c:number(c:has "layernorm_epsilon" and "layernorm_epsilon" or "rms_norm_eps"), vocab = c:count "vocab_size",
   }
 end
 

@@ -4,10 +4,12 @@ return {
   activation = require "std.activation",
   attention = require "std.attention",
   config = require "std.config",
+  embedding = require "std.embedding",
   head = require "std.head",
   mlp = require "std.mlp",
   moe = require "std.moe",
   norm = require "std.norm",
   rope = require "std.rope",
+  towers = require "std.towers",
   window = require "std.window",
 }

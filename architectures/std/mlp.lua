@@ -2,15 +2,22 @@
 -- Feed-forward blocks.
 local mlp = {}
 
--- down(act(gate(x)) * up(x)); p.intermediate unless another width is given.
+-- down(act(gate(x)) * up(x)); p.intermediate unless another width is given. p.mlp_bias: all three have one;
+-- p.fused_gate_up: gate and up are the two halves of the rows of gate_up_proj.
 function mlp.glu(x, w, p, width)
   width = width or p.intermediate
   local function project(name, input, rows, columns)
     local bias = p.mlp_bias and w(name .. ".bias", { rows }) or nil
     return linear(input, w(name .. ".weight", { rows, columns }), bias)
   end
-  local gate = project("gate_proj", x, width, p.hidden)
-  local up = project("up_proj", x, width, p.hidden)
+  local gate, up
+  if p.fused_gate_up then
+    local both = project("gate_up_proj", x, 2 * width, p.hidden)
+    gate = slice(both, { axis = 1, start = 0, stop = width })
+    up = slice(both, { axis = 1, start = width, stop = 2 * width })
+  else
+    gate, up = project("gate_proj", x, width, p.hidden), project("up_proj", x, width, p.hidden)
+  end
   local act = p.act
   return project("down_proj", map(function(g, u) return act(g) * u end, gate, up), p.hidden, width)
 end

@@ -2,19 +2,35 @@
 -- Mixtures of experts: routers give indices and weights [T, k], experts apply them.
 local moe = {}
 
--- softmax over all experts, the k best; renormalised to sum to one when p.norm_topk is set.
+-- Into p what DeepSeek V3 and its followers state about sigmoid routing in groups, the experts and the dense layers before
+-- them. Keys that a family lacks have their neutral value.
+function moe.read_grouped(c, p)
+  c:expect("scoring_func", "sigmoid")
+  c:expect("topk_method", "noaux_tc")
+  p.experts, p.top_k = c:any { "n_routed_experts", "num_local_experts" }, c:count "num_experts_per_tok"
+  p.groups, p.top_groups = c:count("n_group", 1), c:count("topk_group", 1)
+  if p.experts % p.groups ~= 0 or p.top_groups > p.groups then
+    error(p.experts .. " experts in " .. p.groups .. " groups, of which " .. p.top_groups .. " stay")
+  end
+  p.route_scale, p.norm_topk = c:number("routed_scaling_factor", 1.0), c:bool("norm_topk_prob", true)
+  p.expert_width, p.shared = c:count "moe_intermediate_size", c:int("n_shared_experts", 0)
+  p.intermediate = c:count "intermediate_size"
+end
+
+-- softmax over all experts, the k best; renormalised to sum to one when p.norm_topk is set. p.router: the name of the
+-- matrix, if it is not gate.weight.
 function moe.softmax_router(x, w, p)
-  local scores = softmax(linear(x, w("gate.weight", { p.experts, p.hidden })))
+  local scores = softmax(linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
   local weight, idx = top_k(scores, { k = p.top_k })
   if p.norm_topk then weight = weight / reduce(weight, { op = "sum" }) end
   return idx, weight
 end
 
--- Sigmoid scores; a correction bias takes part in the choice alone. Experts lie in p.groups groups, of which the p.top_groups
--- with the largest sum of their two best choices stay.
+-- Sigmoid scores; a correction bias (p.route_bias: its name, if it is not under gate) takes part in the choice alone. Experts
+-- lie in p.groups groups, of which the p.top_groups with the largest sum of their two best choices stay.
 function moe.sigmoid_router(x, w, p)
-  local scores = sigmoid(linear(x, w("gate.weight", { p.experts, p.hidden })))
-  local choice = scores + w("gate.e_score_correction_bias", { p.experts })
+  local scores = sigmoid(linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
+  local choice = scores + w(p.route_bias or "gate.e_score_correction_bias", { p.experts })
   if p.groups > 1 then
     local grouped = reshape(choice, "T", p.groups, p.experts // p.groups)
     local best = top_k(grouped, { k = 2 })
@@ -28,20 +44,43 @@ function moe.sigmoid_router(x, w, p)
   return idx, weight * p.route_scale
 end
 
--- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width.
+local function gated(act, gate, up) return map(function(g, u) return act(g) * u end, gate, up) end
+
+-- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width. p.expert_names: gate, up and down by
+-- other names.
 function moe.glu(x, w, p, idx, weight)
-  local act = p.act
+  local names, width = p.expert_names or { "gate_proj", "up_proj", "down_proj" }, p.expert_width
   local function weights(name, rows, columns)
     return w:stack("experts.{}." .. name .. ".weight", p.experts, { rows, columns })
   end
   return experts {
     x = x, idx = idx, weight = weight, num_experts = p.experts,
     stacked = {
-      weights("gate_proj", p.expert_width, p.hidden), weights("up_proj", p.expert_width, p.hidden),
-      weights("down_proj", p.hidden, p.expert_width),
+      weights(names[1], width, p.hidden), weights(names[2], width, p.hidden), weights(names[3], p.hidden, width),
     },
     body = function(rows, gate, up, down)
-      return linear(map(function(g, u) return act(g) * u end, linear(rows, gate), linear(rows, up)), down)
+      return linear(gated(p.act, linear(rows, gate), linear(rows, up)), down)
+    end,
+  }
+end
+
+-- Gated experts stored as two tensors, gate_up [experts, 2 width, hidden] with the rows of gate first, and down [experts,
+-- hidden, width]. options.transposed: both are [experts, columns, rows]; options.weight_on: "input", where the weight of an
+-- expert multiplies what goes in.
+function moe.packed_glu(x, w, p, idx, weight, gate_up, down, options)
+  local width = p.expert_width
+  local function weights(name, rows, columns)
+    if not options.transposed then return w(name, { p.experts, rows, columns }) end
+    return transpose(w(name, { p.experts, columns, rows }), 0, 2, 1)
+  end
+  return experts {
+    x = x, idx = idx, weight = weight, num_experts = p.experts, weight_on = options.weight_on,
+    stacked = { weights(gate_up, 2 * width, p.hidden), weights(down, p.hidden, width) },
+    body = function(rows, both, last)
+      local y = linear(rows, both)
+      local gate = slice(y, { axis = 1, start = 0, stop = width })
+      local up = slice(y, { axis = 1, start = width, stop = 2 * width })
+      return linear(gated(p.act, gate, up), last)
     end,
   }
 end

@@ -95,7 +95,18 @@ function kinds.proportional(get, c, t)
   end
 end
 
+-- HunYuan calls this dynamic too: a base stretched once, whatever the length.
+local function fixed_base(get, t, alpha)
+  for _, key in ipairs { "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim" } do
+    get.waive(key, "alpha is given")
+  end
+  t.theta = t.theta * alpha ^ (t.length / (t.length - 2))
+  t.freqs = plain_frequencies(t.theta, t.length)
+end
+
 function kinds.dynamic(get, c, t)
+  local alpha = get.one("number", "alpha")
+  if alpha and alpha ~= 0 then return fixed_base(get, t, alpha) end
   t.dynamic_base, t.dynamic_factor = t.theta, need(get.one("number", "factor"), "factor")
   t.dynamic_max = c:count "max_position_embeddings" + 0.0
   get.waive("original_max_position_embeddings", "dynamic scaling counts from max_position_embeddings")
@@ -167,7 +178,7 @@ function kinds.longrope(get, c, t)
     return freqs
   end
   local short, long = divided "short_factor", divided "long_factor"
-  t.freqs, t.long_freqs, t.switch_length = short, long, original
+  t.freqs, t.long_freqs, t.switch_length, t.original = short, long, original, original
   t.scale, t.long_scale = scale, scale
 end
 kinds.su = kinds.longrope
@@ -181,7 +192,8 @@ end
 
 -- options: dim (of the head), style, mla (the softmax scale takes mscale_all_dim too). For models with a table per layer
 -- type: layer_type (which object of rope_parameters), theta (what the old spelling states for it), default_theta, and
--- unscaled (rope_scaling is not for this type). The second result has the parameters that others need.
+-- unscaled (rope_scaling is not for this type). share: the part of a head that turns where the config does not say. The second
+-- result has the parameters that others need.
 function rope.from_config(c, options)
   local get = reader(c, options.layer_type, options.unscaled)
   local theta = get.one("number", "rope_theta")
@@ -195,7 +207,7 @@ function rope.from_config(c, options)
   local kind = get.one("string", "rope_type", "type") or "default"
   if not kinds[kind] then unsupported("rope type '" .. kind .. "' is not known") end
   local share = kind == "proportional" and 1.0
-    or get.one("number", "partial_rotary_factor") or c:number("partial_rotary_factor", 1.0)
+    or get.one("number", "partial_rotary_factor") or c:number("partial_rotary_factor", options.share or 1.0)
   local dim = math.floor(options.dim * share)
   if dim < 2 or dim % 2 ~= 0 then error("rope over " .. dim .. " columns of a head") end
   local t = {
@@ -208,6 +220,24 @@ function rope.from_config(c, options)
     scale = t.scale or 1.0, long_freqs = t.long_freqs, switch_length = t.switch_length, long_scale = t.long_scale,
     dynamic_base = t.dynamic_base, dynamic_factor = t.dynamic_factor, dynamic_max = t.dynamic_max,
   }, t
+end
+
+-- Which layers turn q and k: a function of the layer. no_rope_layers has a 1 for those that do; without it, every
+-- no_rope_layer_interval-th does not.
+function rope.turning_layers(c, layers)
+  local listed = c:list("no_rope_layers", nil)
+  if not listed or #listed == 0 then
+    local interval = c:count("no_rope_layer_interval", 4)
+    return function(i) return (i + 1) % interval ~= 0 end
+  end
+  c:waive("no_rope_layer_interval", "no_rope_layers states each layer")
+  if #listed < layers then error("no_rope_layers has " .. #listed .. " entries for " .. layers .. " layers") end
+  local turns = {}
+  for i = 0, #listed - 1 do
+    if listed[i] ~= 0 and listed[i] ~= 1 then error("no_rope_layers[" .. i .. "]: found " .. tostring(listed[i]) .. ", wanted 0 or 1") end
+    turns[i] = listed[i] == 1
+  end
+  return function(i) return turns[i] end
 end
 
 rope.yarn_mscale = yarn_mscale

@@ -27,11 +27,12 @@ local function by_types(types, layers, size)
 end
 
 -- options.switch: the window counts only with use_sliding_window, from layer max_window_layers on (Qwen).
--- options.all: with a window, every layer has it. options.every: without layer_types, layer i is full when (i + 1) % every == 0 (Gemma).
+-- options.all: with a window, every layer has it. Without layer_types: options.every: layer i is full when (i + 1) % every == 0
+-- (Gemma); options.where: a function of the layer says whether it is windowed.
 function window.from_config(c, layers, options)
   local size = c:count("sliding_window", nil)
   local types = c:list("layer_types", nil)
-  if options.switch and not options.all and not types and size and c:int("max_window_layers", layers) >= layers then
+  if options.switch and not options.all and not options.where and not types and size and c:int("max_window_layers", layers) >= layers then
     c:waive("use_sliding_window", "max_window_layers leaves no layer windowed")
     c:waive("sliding_window", "max_window_layers leaves no layer windowed")
     if not c:bool("use_sliding_window", false) then c:waive("max_window_layers", "no window is in use") end
@@ -59,8 +60,11 @@ function window.from_config(c, layers, options)
     return windows
   end
   if not size then return nil end
-  if options.every then
-    return function(i) return (i + 1) % options.every == 0 and 0 or size end
+  local every, where = options.every, options.where
+  if every then where = function(i) return (i + 1) % every ~= 0 end end
+  if where then
+    c:waive("max_window_layers", "plays no part in this model type")
+    return function(i) return where(i) and size or 0 end
   end
   if options.all then c:waive("max_window_layers", "every layer has the window") end
   local first = options.switch and not options.all and c:int "max_window_layers" or 0

@@ -67,6 +67,8 @@ def random_state(model, case, seed):
         transposed = case.family in ("gpt_oss", "llama4") and ".experts." in name
         state[name] = draw(name, tuple(tensor.shape), generator, transposed=transposed, scale=case.scale,
                            zero_centred=case.family in ("gemma2", "gemma3"))
+        if case.family == "gemma4" and "embed_tokens" in name:
+            state[name] *= 0.25  # multiplied by the root of its width later
         if case.storage == "bfloat16":
             state[name] = state[name].bfloat16().float()
     if tied:
@@ -83,7 +85,8 @@ def old_spelling(config):
     for part in [old] + [old[k] for k in ("text_config",) if k in old]:
         if "dtype" in part:
             part["torch_dtype"] = part.pop("dtype")
-        rope = part.pop("rope_parameters", None)
+        own_words(part)
+        rope = part.pop("rope_parameters", None) if part.get("model_type") != "gemma4_text" else None
         if rope is None:
             continue
         if "full_attention" in rope:
@@ -100,13 +103,39 @@ def old_spelling(config):
         if part.get("model_type") == "qwen3_moe" and "num_local_experts" in part:
             part["num_experts"] = part.pop("num_local_experts")
         kind = rope.pop("rope_type", "default")
-        part["rope_scaling"] = None if kind == "default" else {spelled(part, kind): kind, **rope}
+        if kind != "default":
+            part["rope_scaling"] = {spelled(part, kind): kind, **rope}
+        elif part["model_type"] != "mimo_v2_flash":
+            part["rope_scaling"] = None
     return old
 
 
+def own_words(part):
+    """What the releases of a family state in words of their own."""
+    kind = part.get("model_type")
+    if kind == "llama4_text":  # derived from other keys
+        for key in ("layer_types", "moe_layers", "no_rope_layers"):
+            part.pop(key, None)
+    if kind == "gemma4_text" and "per_layer_config" in part:
+        full = next(iter(part.pop("per_layer_config").values()))
+        part["global_head_dim"] = full["head_dim"]
+        part["num_global_key_value_heads"] = full.get("num_key_value_heads")
+    if kind == "mimo_v2_flash":
+        types = part.pop("layer_types")
+        part["hybrid_layer_pattern"] = [int(t == "sliding_attention") for t in types]
+        part["moe_layer_freq"] = [int(t == "sparse") for t in part.pop("mlp_layer_types")]
+        part["sliding_window"] = part["sliding_window_size"] = part["sliding_window"] - 1
+        part["swa_num_key_value_heads"] = 2 * part["num_key_value_heads"]
+        for key in ("num_attention_heads", "head_dim", "v_head_dim"):
+            part["swa_" + key] = part[key]
+        part["add_swa_attention_sink_bias"], part["add_full_attention_sink_bias"] = True, False
+
+
 def one_rope(part, rope):
-    """Tables by layer type (gemma3, olmo3): only that of the full layers is ever scaled."""
+    """Tables by layer type: only that of the full layers is ever scaled."""
     part["rope_theta"] = rope["full_attention"].pop("rope_theta")
+    if part["model_type"] == "mimo_v2_flash":
+        part["swa_rope_theta"] = rope["sliding_attention"]["rope_theta"]
     if part["model_type"].startswith("gemma3"):
         part["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
         types = part.pop("layer_types", None)

@@ -115,12 +115,15 @@ def gemma_wrapped_case():
 PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 
 
+EXACT = dict(hidden_size=16)  # whose root, the factor of the embeddings, is the same in bfloat16
+
+
 def gemma2_cases():
     yield Case("gemma2", "gemma2", "Gemma2Config",
-               {**GEMMA, "num_hidden_layers": 3, "rope_parameters": PLAIN, "attn_logit_softcapping": 3.0,
+               {**GEMMA, **EXACT, "num_hidden_layers": 3, "rope_parameters": PLAIN, "attn_logit_softcapping": 3.0,
                 "final_logit_softcapping": 4.0}, "windowed, full, windowed; both soft caps; tied", storage="bfloat16")
     yield Case("gemma2_uncapped", "gemma2", "Gemma2Config",
-               {**GEMMA, "num_hidden_layers": 2, "rope_parameters": PLAIN, "attn_logit_softcapping": None,
+               {**GEMMA, **EXACT, "num_hidden_layers": 2, "rope_parameters": PLAIN, "attn_logit_softcapping": None,
                 "final_logit_softcapping": None, "attention_bias": True, "tie_word_embeddings": False},
                "null caps, biases, untied head", storage="bfloat16")
 
@@ -187,9 +190,23 @@ def hunyuan_cases():
                "norms on q and k after the rope, whose base alpha stretches; biases, tied", storage="bfloat16")
 
 
+def gemma4_case():
+    ropes = {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+             "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 1000000.0}}
+    config = dict(vocab_size=64, **EXACT, intermediate_size=24, num_hidden_layers=5, num_attention_heads=4,
+                  num_key_value_heads=2, head_dim=8, global_head_dim=16, sliding_window=8, rms_norm_eps=1e-3,
+                  max_position_embeddings=128, bos_token_id=2, eos_token_id=[1, 63], pad_token_id=0,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+                  rope_parameters=ropes, num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=16,
+                  vocab_size_per_layer_input=64, attention_bias=True)
+    yield Case("gemma4_shared", "gemma4", "Gemma4TextConfig", config,
+               "two layers reuse the keys and values of the last ones of their kinds and are twice as wide; embeddings per "
+               "layer; biases", storage="bfloat16")
+
+
 def cases():
     for group in (llama_cases, mistral_cases, qwen_cases, gemma_cases, gemma_wrapped_case, gemma2_cases, olmo_cases,
-                  granite_cases, smollm3_cases, phi3_cases, exaone4_cases, ernie_cases, hunyuan_cases):
+                  granite_cases, smollm3_cases, phi3_cases, exaone4_cases, ernie_cases, hunyuan_cases, gemma4_case):
         yield from group()
 
 

@@ -83,8 +83,14 @@ class Capture:
 
 def text_model(model):
     """The decoder stack, also inside a model that wraps it."""
-    inner = model.model
-    return getattr(inner, "language_model", inner)
+    inner = getattr(model, "model", model)
+    inner = getattr(inner, "language_model", inner)
+    return getattr(inner, "model", inner)
+
+
+def runner(model):
+    """What computes the logits of a text: the wrapped class of Llama 4 fails on text alone, its language model does not."""
+    return model.language_model if type(model).__name__ == "Llama4ForConditionalGeneration" else model
 
 
 def gap(scores, k):
@@ -120,7 +126,7 @@ def routing_margin(router, inputs, output):
 def forget_lengths(model):
     """Dynamic rope tables of `transformers` remember the longest sequence so far: start from the original one."""
     for module in model.modules():
-        if hasattr(module, "original_inv_freq"):
+        if hasattr(module, "original_inv_freq") and hasattr(module, "original_max_seq_len"):
             module.max_seq_len_cached = module.original_max_seq_len
             module.inv_freq = module.original_inv_freq.clone()
 
@@ -129,7 +135,7 @@ def prefill(model, ids):
     """Logits [T, V], hidden states [layers + 1, T, H] and the smallest routing margin of one forward pass."""
     forget_lengths(model)
     with torch.no_grad(), Capture(model) as seen:
-        logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+        logits = runner(model)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
     return logits, torch.stack(seen.hidden), min(seen.margins, default=float("inf"))
 
 
@@ -138,7 +144,7 @@ def stepwise(model, ids):
     rows, cache = [], None
     with torch.no_grad():
         for token in ids:
-            out = model(input_ids=torch.tensor([[token]]), cache=cache, use_cache=True)
+            out = runner(model)(input_ids=torch.tensor([[token]]), cache=cache, use_cache=True)
             cache = out.cache
             rows.append(out.logits[0, 0])
     return torch.stack(rows)

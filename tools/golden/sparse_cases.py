@@ -141,7 +141,55 @@ def hunyuan_moe_cases():
                "norms on q and k after the rope, one shared expert, tied", storage="bfloat16")
 
 
+def gemma4_case():
+    ropes = {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+             "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}}
+    text = {**SPARSE, "hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 24, "head_dim": 8, "global_head_dim": 16, "rope_parameters": ropes,
+            "num_global_key_value_heads": 1, "attention_k_eq_v": True, "enable_moe_block": True, "num_experts": 6,
+            "top_k_experts": 2, "moe_intermediate_size": 12, "hidden_size_per_layer_input": 0, "sliding_window": 8,
+            "final_logit_softcapping": 4.0, "use_bidirectional_attention": "vision", "eos_token_id": [1, 63],
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    vision = dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                  head_dim=4, patch_size=2, position_embedding_size=8, pooling_kernel_size=2)
+    yield Case("gemma4", "gemma4", "Gemma4Config",
+               dict(text_config=text, vision_config=vision, audio_config=None, eos_token_id=[1, 63], image_token_id=57,
+                    boi_token_id=58, eoi_token_id=59, boa_token_id=60, eoa_token_index=61, audio_token_id=62, video_token_id=56),
+               "experts beside the dense block, keys as values and heads of their own in the full layer, soft cap; inside "
+               "the multimodal config", class_name="Gemma4ForConditionalGeneration", storage="bfloat16")
+
+
+def mimo_v2_cases():
+    share = {"rope_type": "default", "partial_rotary_factor": 0.334}
+    yield Case("mimo_v2", "mimo_v2", "MiMoV2FlashConfig",
+               {**SPARSE, "num_hidden_layers": 3, "intermediate_size": 24, "moe_intermediate_size": 12, "head_dim": 12, "v_head_dim": 10,
+                "num_key_value_heads": 1, "sliding_window": 9, "n_routed_experts": 8, "num_experts_per_tok": 3,
+                "attention_value_scale": 0.6, "attention_bias": True,
+                "rope_parameters": {"full_attention": {**share, "rope_theta": 5000000.0},
+                                    "sliding_attention": {**share, "rope_theta": 10000.0}}},
+               "full and windowed layers with kv heads and ropes of their own, narrow values, sinks; first layer dense",
+               storage="bfloat16")
+
+
+def llama4_cases():
+    scaled = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=64, rope_theta=500.0)
+    own = {**SPARSE, "intermediate_size_mlp": 24, "num_local_experts": 4, "attention_chunk_size": 8, "floor_scale": 8,
+           "attn_scale": 0.3, "head_dim": 12}
+    yield Case("llama4", "llama4", "Llama4TextConfig",
+               {**own, "num_hidden_layers": 3, "no_rope_layer_interval": 3, "interleave_moe_layer_step": 2,
+                "num_experts_per_tok": 1, "rope_parameters": scaled},
+               "two chunked layers, a full one without positions whose queries grow; every other layer dense", storage="bfloat16")
+    text = {**own, "model_type": "llama4_text", "no_rope_layer_interval": 2, "num_experts_per_tok": 2, "use_qk_norm": False,
+            "attn_temperature_tuning": False, "interleave_moe_layer_step": 1}
+    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vision_output_dim=8,
+                  image_size=8, patch_size=4, projector_input_dim=8, projector_output_dim=8, num_channels=3)
+    yield Case("llama4_wrapped", "llama4", "Llama4Config",
+               dict(text_config=text, vision_config=vision, boi_token_index=58, eoi_token_index=59, image_token_index=60),
+               "inside the multimodal config; no norms on q and k, no growth, two experts per token",
+               class_name="Llama4ForConditionalGeneration", storage="bfloat16")
+
+
 def cases():
     for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases, mixtral_cases, granitemoe_cases, minimax_m2_cases,
-                  glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases):
+                  glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases, gemma4_case, mimo_v2_cases, llama4_cases):
         yield from group()

@@ -109,7 +109,10 @@ INSTANTIATE_TEST_SUITE_P(Families, CoverageProof,
                          testing::Values("llama", "llama_llama3", "llama_yarn_explicit", "llama_longrope", "mistral",
                                          "qwen2_window", "qwen3", "qwen3_moe", "gemma3", "gemma3_softcap",
                                          "gemma3_wrapped", "deepseek_v3", "deepseek_v3_fp8", "kimi_k2", "gpt_oss",
-                                         "gpt_oss_mxfp4"),
+                                         "gpt_oss_mxfp4", "gemma2", "olmo2", "olmo3", "granite", "granitemoe",
+                                         "smollm3", "smollm3_window", "phi3", "phi3_plain", "exaone4", "exaone4_full",
+                                         "ernie4_5", "ernie4_5_moe", "hunyuan_dense", "hunyuan_moe", "mixtral",
+                                         "minimax_m2", "glm4_moe", "glm4_moe_groups"),
                          [](const auto& entry) { return std::string(entry.param); });
 
 }  // namespace

@@ -47,11 +47,22 @@ TEST(ReleasedConfigs, ShippedFamiliesAreCoveredWhole) {
                            "DeepSeek-V3",
                            "DeepSeek-V3.1",
                            "DeepSeek-R1",
-                           "Kimi-K2-Instruct"}) {
+                           "Kimi-K2-Instruct",
+                           "Gemma-2-2b",
+                           "Gemma-2-9b",
+                           "mediatek-gemma2_2b_it",
+                           "GLM-4.5",
+                           "MiniMax-M2.5",
+                           "Granite-3.1-1b-a400m",
+                           "SmolLM3-3B",
+                           "Phi-3-mini",
+                           "Hunyuan-A13B",
+                           "Mixtral-8x22B-v0.1"}) {
     const auto model = trace_model(description_of(kShared + "configs/" + name), nullptr);
     ASSERT_TRUE(model.ok()) << name << ": " << model.status().to_string();
     EXPECT_TRUE(model->coverage.complete()) << name;
-    EXPECT_FALSE(model->tokens.eos.empty()) << name;
+    // This one states its end in a generation config that is not at hand.
+    EXPECT_EQ(model->tokens.eos.empty(), std::string(name) == "MiniMax-M2.5") << name;
   }
 }
 
@@ -68,7 +79,6 @@ TEST(ReleasedConfigs, OthersAreRefusedForAReason) {
                {"DeepSeek-V3.1-NVFP4", "hf_quant_config.json"},
                {"Qwen3-32B-FP8-Static-PerTensor", "quant"},
                {"mediatek-gemma3_1b_it", "global_local_attention_pattern"},
-               {"Mixtral-8x22B-v0.1", "no spec matches model_type \"mixtral\""},
                {"DeepSeek-V3.2", "no spec matches model_type \"deepseek_v32\""}};
   for (const auto& c : cases) {
     const auto model = trace_model(description_of(kShared + "configs/" + c.name), nullptr);
