@@ -46,6 +46,14 @@ std::span<const KernelRow> linear_cpu_rows();        // the same and pack_weight
 std::span<const KernelRow> rope_rows();
 std::span<const KernelRow> append_rows();
 std::span<const KernelRow> attend_rows();
+std::span<const KernelRow> recent_tokens_rows();
+std::span<const KernelRow> shift_rows();
+std::span<const KernelRow> conv1d_rows();
+std::span<const KernelRow> recur_gla_rows();
+std::span<const KernelRow> recur_delta_rows();
+std::span<const KernelRow> recur_selective_rows();
+std::span<const KernelRow> recur_elementwise_rows();
+std::span<const KernelRow> recur_dplr_rows();
 std::span<const KernelRow> dequantize_rows();
 std::span<const KernelRow> pack_mxfp4_rows();
 

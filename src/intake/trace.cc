@@ -7,6 +7,7 @@
 #include "intake/lua/kinds.h"
 #include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
+#include "intake/lua/states.h"
 #include "intake/lua/tracer.h"
 #include "intake/lua/weight_proxy.h"
 #include "intake/table_to_config.h"
@@ -20,7 +21,6 @@ using tensor::Symbol;
 using tensor::Type;
 
 constexpr const char* kSpec = "firstlight.spec";  // registry key of the table that architecture{…} returned
-constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxFacts = 100;
 constexpr size_t kMaxFactText = 1000;
 
@@ -247,7 +247,7 @@ class Runner {
     lua_getfield(state_, spec, "state");
     lua_pushvalue(state_, parameters);
     lua_call(state_, 1, 1);
-    declare_states(lua_gettop(state_), parameters);
+    declare_states(state_, lua_gettop(state_), parameters);
     lua_setfield(state_, batch, "state");
     lua_getfield(state_, spec, "forward");
     lua_pushvalue(state_, parameters);
@@ -280,81 +280,6 @@ class Runner {
                                  ", wanted [O, vocabulary]: gather batch.output_rows"));
     }
     tracer_.builder.add_output("logits", logits->id);
-  }
-
-  // The table at `index` (name → declaration) becomes a table name → list of states from 0, left on the stack.
-  void declare_states(int index, int parameters) {
-    if (lua_type(state_, index) != LUA_TTABLE)
-      raise(state_, invalid_data("state: found " + describe(state_, index) + ", wanted { name = append{…} }"));
-    std::vector<std::string> names;
-    for (lua_pushnil(state_); lua_next(state_, index) != 0; lua_pop(state_, 1))
-      names.push_back(to_text(state_, -2, "the name of a state"));
-    std::sort(names.begin(), names.end());
-    lua_newtable(state_);
-    for (const std::string& name : names) {
-      lua_getfield(state_, index, name.c_str());
-      declare_layers(name, lua_gettop(state_), parameters);
-      lua_remove(state_, -2);
-      lua_setfield(state_, -2, name.c_str());
-    }
-  }
-
-  void declare_layers(const std::string& name, int decl, int parameters) {
-    if (lua_type(state_, decl) != LUA_TTABLE || lua_getfield(state_, decl, "kind") != LUA_TSTRING) {
-      raise(state_, invalid_data("state '" + name + "' is " + describe(state_, decl) + ", wanted append{…}"));
-    }
-    lua_pop(state_, 1);
-    if (lua_getfield(state_, decl, "layers") == LUA_TNIL) {
-      lua_pop(state_, 1);
-      lua_getfield(state_, parameters, "layers");
-    }
-    const int64_t layers = to_integer(state_, -1, "state '" + name + "', layers");
-    lua_pop(state_, 1);
-    if (layers < 1 || layers > kMaxLayers)
-      raise(state_, invalid_data("state '" + name + "': found " + std::to_string(layers) + " layers, wanted 1 to " +
-                                 std::to_string(kMaxLayers)));
-    const std::vector<ops::StateComponent> components = read_components(name, decl);
-    lua_newtable(state_);
-    for (int64_t i = 0; i < layers; ++i) {
-      ops::StateDecl state_decl;
-      state_decl.name = name + "." + std::to_string(i);
-      state_decl.components = components;
-      state_decl.window = window_of(decl, i);
-      if (state_decl.window > 0) state_decl.kind = ops::StateKind::kWindowLog;
-      push_state_value(state_, take(state_, tracer_.builder.add_state(std::move(state_decl))));
-      lua_rawseti(state_, -2, i);
-    }
-  }
-
-  std::vector<ops::StateComponent> read_components(const std::string& name, int decl) {
-    std::vector<ops::StateComponent> components;
-    std::vector<std::string> names;
-    for (lua_pushnil(state_); lua_next(state_, decl) != 0; lua_pop(state_, 1)) {
-      const std::string field = to_text(state_, -2, "a field of a state");
-      if (field != "kind" && field != "layers" && field != "window" && field != "per") names.push_back(field);
-    }
-    std::sort(names.begin(), names.end());
-    for (const std::string& component : names) {
-      lua_getfield(state_, decl, component.c_str());
-      const auto row = to_integers(state_, -1, "state '" + name + "', component " + component);
-      lua_pop(state_, 1);
-      if (row.size() != 2 || row[0] < 1 || row[1] < 1)
-        raise(state_, invalid_data("state '" + name + "', component " + component + ": wanted { heads, width }"));
-      components.push_back({.name = component, .heads = row[0], .width = row[1]});
-    }
-    if (components.empty()) raise(state_, invalid_data("state '" + name + "' has no components"));
-    return components;
-  }
-
-  int64_t window_of(int decl, int64_t layer) {
-    if (lua_getfield(state_, decl, "window") == LUA_TFUNCTION) {
-      lua_pushinteger(state_, layer);
-      lua_call(state_, 1, 1);
-    }
-    const int64_t window = lua_type(state_, -1) == LUA_TNIL ? 0 : to_integer(state_, -1, "window");
-    lua_pop(state_, 1);
-    if (window < 0) raise(state_, invalid_data("window: found " + std::to_string(window) + ", wanted 0 or more"));
-    return window;
   }
 
   Result<Trace> finish() {

@@ -38,6 +38,14 @@ KernelBody fused_linear_reference();
 KernelBody rope_reference();
 KernelBody append_reference();
 KernelBody attend_reference();
+KernelBody recent_tokens_reference();
+KernelBody shift_reference();
+KernelBody conv1d_reference();
+KernelBody recur_gla_reference();
+KernelBody recur_delta_reference();
+KernelBody recur_selective_reference();
+KernelBody recur_elementwise_reference();
+KernelBody recur_dplr_reference();
 KernelBody dequantize_reference();
 KernelBody pack_mxfp4_reference();
 

@@ -14,6 +14,11 @@ constexpr size_t kAlignment = 64;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+bool has_pages(ops::StateKind kind) {
+  return kind == ops::StateKind::kAppendLog || kind == ops::StateKind::kWindowLog || kind == ops::StateKind::kFixed ||
+         kind == ops::StateKind::kTokenHistory;
+}
+
 }  // namespace
 
 void StateCache::PageDeleter::operator()(std::byte* page) const { std::free(page); }
@@ -23,12 +28,16 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
   StateCache cache;
   cache.options_ = options;
   for (const ops::StateDecl& decl : states) {
-    if (decl.kind != ops::StateKind::kAppendLog && decl.kind != ops::StateKind::kWindowLog) {
+    if (!has_pages(decl.kind)) {
       return unsupported("state " + decl.name + ": kind " + std::string(ops::state_kind_name(decl.kind)) +
-                         ", append_log or window_log wanted");
+                         ", append, window, fixed or token_history wanted");
     }
     State state;
-    state.window = decl.kind == ops::StateKind::kWindowLog ? decl.window : 0;
+    state.name = decl.name;
+    state.fixed = decl.kind == ops::StateKind::kFixed;
+    state.page_rows = state.fixed ? 1 : options.page_rows;
+    const bool windowed = decl.kind == ops::StateKind::kWindowLog || decl.kind == ops::StateKind::kTokenHistory;
+    state.window = windowed ? decl.window : 0;
     for (const ops::StateComponent& part : decl.components) {
       state.components.push_back({.dtype = part.dtype,
                                   .heads = part.heads,
@@ -36,7 +45,7 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
                                   .offset_bytes = static_cast<int64_t>(state.page_bytes)});
       const auto row = tensor::row_bytes(part.dtype, part.width);
       if (!row) return unsupported("state " + decl.name + "." + part.name + ": rows are not whole blocks");
-      state.page_bytes += aligned(static_cast<size_t>(part.heads * options.page_rows * *row));
+      state.page_bytes += aligned(static_cast<size_t>(part.heads * state.page_rows * *row));
     }
     cache.states_.push_back(std::move(state));
   }
@@ -99,9 +108,14 @@ void StateCache::give_page(std::byte* page, size_t bytes) {
 }
 
 // Pages in front of it hold only rows that the token at `length` and all after it can not see.
-int64_t StateCache::first_needed_page(const State& state, int64_t length) const {
+int64_t StateCache::first_needed_page(const State& state, int64_t length) {
   if (state.window <= 0) return 0;
-  return std::max<int64_t>(0, length - state.window + 1) / options_.page_rows;
+  return std::max<int64_t>(0, length - state.window + 1) / state.page_rows;
+}
+
+int64_t StateCache::pages_for(const State& state, int64_t length) {
+  if (state.fixed) return length > 0 ? 1 : 0;
+  return (length + state.page_rows - 1) / state.page_rows;
 }
 
 int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }
@@ -109,9 +123,9 @@ int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }
 Status StateCache::extend(SequenceId id, int64_t new_length) {
   Sequence& grown = sequence(id);
   FL_CHECK(new_length >= grown.length);
-  const auto pages_wanted = static_cast<size_t>((new_length + options_.page_rows - 1) / options_.page_rows);
   int64_t needed_bytes = 0;
   for (size_t s = 0; s < states_.size(); ++s) {
+    const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
     const size_t have = grown.pages[s].size();
     if (pages_wanted > have) needed_bytes += static_cast<int64_t>((pages_wanted - have) * states_[s].page_bytes);
     const auto passed = static_cast<size_t>(first_needed_page(states_[s], grown.length));
@@ -127,12 +141,14 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
   };
   if (options_.capacity_bytes > 0 && used_bytes_ + needed_bytes > options_.capacity_bytes) return refuse();
   for (size_t s = 0; s < states_.size(); ++s) {
+    const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
     while (grown.pages[s].size() < pages_wanted) {
       std::byte* page = take_page(states_[s].page_bytes);
       if (page == nullptr) {
         FL_TRY(truncate(id, grown.length));
         return refuse();
       }
+      if (states_[s].fixed) std::memset(page, 0, states_[s].page_bytes);  // it may have been another sequence's
       grown.pages[s].push_back(page);
     }
   }
@@ -143,8 +159,12 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
 Status StateCache::truncate(SequenceId id, int64_t length) {
   Sequence& cut = sequence(id);
   FL_CHECK(length >= 0 && length <= cut.length);
-  const auto pages_kept = static_cast<size_t>((length + options_.page_rows - 1) / options_.page_rows);
   for (size_t s = 0; s < states_.size(); ++s) {
+    if (states_[s].fixed && length != 0 && length != cut.length) {
+      return invalid_argument("state '" + states_[s].name + "' cannot go back from " + std::to_string(cut.length) +
+                              " to " + std::to_string(length) + " tokens: it does not keep its past");
+    }
+    const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
     const auto first = static_cast<size_t>(first_needed_page(states_[s], length));
     for (size_t p = first; p < std::min(pages_kept, cut.pages[s].size()); ++p) {
       if (cut.pages[s][p] == nullptr) {
@@ -153,6 +173,7 @@ Status StateCache::truncate(SequenceId id, int64_t length) {
     }
   }
   for (size_t s = 0; s < states_.size(); ++s) {
+    const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
     while (cut.pages[s].size() > pages_kept) {
       give_page(cut.pages[s].back(), states_[s].page_bytes);
       cut.pages[s].pop_back();
@@ -165,8 +186,7 @@ Status StateCache::truncate(SequenceId id, int64_t length) {
 int64_t StateCache::bytes_for_length(int64_t length) const {
   int64_t bytes = 0;
   for (const State& state : states_) {
-    const int64_t pages = (length + options_.page_rows - 1) / options_.page_rows;
-    bytes += pages * static_cast<int64_t>(state.page_bytes);
+    bytes += pages_for(state, length) * static_cast<int64_t>(state.page_bytes);
   }
   return bytes;
 }
@@ -176,7 +196,7 @@ std::span<const plan::StateView> StateCache::views(std::span<const SequenceId> i
   views_.clear();
   for (size_t s = 0; s < states_.size(); ++s) {
     for (const SequenceId id : ids) view_pages_[s].emplace_back(sequence(id).pages[s]);
-    views_.push_back({.page_rows = options_.page_rows, .components = states_[s].components, .pages = view_pages_[s]});
+    views_.push_back({.page_rows = states_[s].page_rows, .components = states_[s].components, .pages = view_pages_[s]});
   }
   return views_;
 }

@@ -55,6 +55,15 @@ enum class OpKind : uint8_t {
   kConv2d,
   kPool2d,
   kInterp2d,
+  // recurrences on a fixed state, and the token history
+  kRecentTokens,
+  kShift,
+  kConv1d,
+  kRecurGla,
+  kRecurDelta,
+  kRecurSelective,
+  kRecurElementwise,
+  kRecurDplr,
   // weights
   kDequantize,
   kPackMxfp4,

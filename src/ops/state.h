@@ -17,8 +17,8 @@ enum class StateKind : uint8_t {
   kAppendLog,     // one row per token, kept
   kWindowLog,     // one row per token, the last `window` are visible
   kRateLog,       // one row per `rate` tokens
-  kFixed,         // one tensor per sequence
-  kTokenHistory,  // the last `window` token ids
+  kFixed,         // one f32 tensor per sequence and component, 0 when the sequence starts
+  kTokenHistory,  // the ids of the last `window` tokens, kept as rows of one i32 component
   kShared,        // a reference on the state named `shared_with`
 };
 

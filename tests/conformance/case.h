@@ -81,6 +81,7 @@ std::vector<Case> linear_cases();
 std::vector<Case> rope_cases();
 std::vector<Case> state_cases();
 std::vector<Case> attend_cases();
+std::vector<Case> recurrence_cases();
 std::vector<Case> weight_cases();
 std::vector<Case> all_cases();
 

@@ -585,7 +585,7 @@ Values formula(const Case& c) {
     case OpKind::kFusedLinear:
       return products(c, catalog::ComputeMode::kF32).first;
     default:
-      return {};
+      return is_recurrence(c.op) || c.op == OpKind::kRecentTokens ? recurrence_formula(c) : Values{};
   }
 }
 

@@ -17,4 +17,14 @@ Values product_tolerance(const Case& c, catalog::ComputeMode mode);
 
 bool is_product(ops::OpKind op);
 
+// Operators that read and update a component of a fixed state (recent_tokens is not one: its state is a log).
+bool is_recurrence(ops::OpKind op);
+
+struct RecurrenceAnswer {
+  Values results;
+  std::vector<std::vector<double>> state;  // the component after the call, per sequence
+};
+RecurrenceAnswer recurrence(const Case& c);
+Values recurrence_formula(const Case& c);  // the results of those operators and of recent_tokens
+
 }  // namespace firstlight::conformance

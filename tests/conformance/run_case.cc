@@ -37,7 +37,8 @@ class Pages {
       offset = (offset + 63) / 64 * 64;
     }
     for (const Sequence& s : state.sequences) {
-      const int64_t rows = s.start_position + s.num_tokens;
+      const bool fixed = state.decl.kind == ops::StateKind::kFixed;
+      const int64_t rows = fixed ? 1 : s.start_position + s.num_tokens;
       pages_.emplace_back();
       for (int64_t p = 0; p * state.page_rows < rows; ++p) {
         memory_.emplace_back(static_cast<size_t>(offset));
@@ -69,7 +70,11 @@ class Pages {
           std::byte* to = pages_[s][static_cast<size_t>(row / state.page_rows)] + component.offset_bytes +
                           (head * state.page_rows + row % state.page_rows) * size;
           const std::span part(values.data() + line * component.width, static_cast<size_t>(component.width));
-          FL_CHECK(tensor::encode_from_f32(component.dtype, part, {to, static_cast<size_t>(size)}).ok());
+          if (component.dtype == tensor::DType::kI32) {
+            for (size_t i = 0; i < part.size(); ++i) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(part[i]);
+          } else {
+            FL_CHECK(tensor::encode_from_f32(component.dtype, part, {to, static_cast<size_t>(size)}).ok());
+          }
         }
       }
     }
@@ -96,6 +101,19 @@ std::vector<plan::SequenceSpan> sequence_spans(const Case& c) {
 }
 
 }  // namespace
+
+std::vector<double> fixed_component(const State& state, size_t component, const std::vector<std::byte>& page) {
+  size_t offset = 0;
+  for (size_t i = 0; i < component; ++i) {
+    const ops::StateComponent& before = state.decl.components[i];
+    offset = (offset + static_cast<size_t>(before.heads * before.width) * sizeof(float) + 63) / 64 * 64;
+  }
+  const ops::StateComponent& part = state.decl.components[component];
+  std::vector<float> values(static_cast<size_t>(part.heads * part.width));
+  FL_CHECK(offset + values.size() * sizeof(float) <= page.size());
+  std::memcpy(values.data(), page.data() + offset, values.size() * sizeof(float));
+  return {values.begin(), values.end()};
+}
 
 std::vector<std::vector<std::byte>> page_contents(const State& state) { return Pages(state).contents(); }
 

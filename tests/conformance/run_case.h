@@ -12,6 +12,9 @@ struct Outcome {
   std::vector<std::vector<std::byte>> pages;  // of the state after the call, in the order of sequences
 };
 
+// A component of a fixed state in its page, [heads][width].
+std::vector<double> fixed_component(const State& state, size_t component, const std::vector<std::byte>& page);
+
 // The bytes of every page that holds the state's rows, in the order of sequences.
 std::vector<std::vector<std::byte>> page_contents(const State& state);
 

@@ -13,8 +13,14 @@
 namespace firstlight::compiler {
 namespace {
 
-bool is_small_float(const tensor::Type& type) {
-  return !type.is_state() && type.shape.size() <= 1 && tensor::dtype_info(type.dtype).is_float &&
+// Taps of a convolution, rates of a state space: matrices, but with a few numbers per channel.
+bool has_small_matrices(ops::OpKind op) {
+  return op == ops::OpKind::kConv1d || op == ops::OpKind::kRecurGla || op == ops::OpKind::kRecurSelective;
+}
+
+bool is_small_float(const tensor::Type& type, ops::OpKind reader) {
+  const size_t most = has_small_matrices(reader) ? 2 : 1;
+  return !type.is_state() && type.shape.size() <= most && tensor::dtype_info(type.dtype).is_float &&
          type.dtype != tensor::DType::kF32;
 }
 
@@ -26,6 +32,9 @@ bool reads_as_float32(ops::OpKind op) {
     case ops::OpKind::kLinear:
     case ops::OpKind::kFusedLinear:
     case ops::OpKind::kAttend:
+    case ops::OpKind::kConv1d:
+    case ops::OpKind::kRecurGla:
+    case ops::OpKind::kRecurSelective:
       return true;
     default:
       return false;
@@ -45,7 +54,7 @@ Status decode_small_weights(ir::Graph& graph, const CompileOptions&) {
     for (size_t i = 0; i < graph.nodes[n].operands.size(); ++i) {
       const ir::ValueId id = graph.nodes[n].operands[i];
       if (static_cast<size_t>(id) >= weight_only.size() || !weight_only[static_cast<size_t>(id)]) continue;
-      if (!is_small_float(graph.value(id).type)) continue;
+      if (!is_small_float(graph.value(id).type, graph.nodes[n].op)) continue;
       if (!decoded.contains(id)) {
         ops::Attributes attributes;
         attributes.set("to", std::string("f32"));

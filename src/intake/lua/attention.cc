@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// State and attention: declarations (`append` in a spec's state function), state:append{…}, and attend{…} with its
-// traced score function.
+// Attention: state:append{…}, and attend{…} with its traced score function.
 #include "intake/lua/kinds.h"
 #include "intake/lua/operators.h"
 #include "intake/lua/stack.h"
+#include "intake/lua/states.h"
 #include "intake/lua/traced_function.h"
 #include "intake/lua/tracer.h"
 
 namespace firstlight::intake {
 namespace {
-
-const StateValue& state_operand(lua_State* state, int index, const char* what) {
-  const auto* value = userdata<StateValue>(state, index, kStateValue);
-  if (value == nullptr) {
-    raise(state, invalid_data(std::string(what) + ": found " + describe(state, index) + ", wanted a state"));
-  }
-  return *value;
-}
 
 // state:append{ k = k, v = v }: one value per component; the state after it.
 int append_rows(lua_State* state) {
@@ -75,16 +67,6 @@ int attend(lua_State* state) {
   return 1;
 }
 
-// append{ layers = n, k = { heads, width }, …, window = w or function(layer) }: the declaration itself is a plain
-// table.
-int declare_append(lua_State* state) {
-  luaL_checktype(state, 1, LUA_TTABLE);
-  lua_settop(state, 1);
-  push(state, "append");
-  lua_setfield(state, 1, "kind");
-  return 1;
-}
-
 int state_index(lua_State* state) {
   const std::string key = to_text(state, 2, "field");
   if (key != "append") raise(state, invalid_data("a state has no field '" + key + "'"));
@@ -98,7 +80,6 @@ void open_attention(lua_State* state) {
   const luaL_Reg value[] = {{"__index", &state_index}, {nullptr, nullptr}};
   new_kind(state, kStateValue, value);
   lua_register(state, "attend", &attend);
-  lua_register(state, "append", &declare_append);
 }
 
 }  // namespace firstlight::intake

@@ -61,6 +61,107 @@ TEST(Attention, AppendsAndAttends) {
   EXPECT_TRUE(has(failure_of("batch.state.kv[1]:append { k = x, v = x }"), "test.lua:6"));
 }
 
+// A spec whose states are `states`, with three layers; the body is a forward function's.
+SpecRun spec_with_states(const std::string& states, const std::string& body) {
+  return {.spec =
+              "return architecture {\nmatches = { model_type = { 't' } },\n"
+              "parameters = function(c) return { layers = 3 } end,\nstate = function(p) return { " +
+              states +
+              " } end,\nforward = function(p, w, batch)\n"
+              "local x = gather_rows(w('e', { 8, 4 }), batch.tokens)\n" +
+              body + "\nreturn { logits = linear(gather_rows(x, batch.output_rows), w('e', { 8, 4 })) } end }\n"};
+}
+
+TEST(States, LayersThatOwnOneAndKinds) {
+  const auto trace =
+      spec_with_states(
+          "kv = append { layers = function(i) return i == 1 end, k = { 1, 4 }, v = { 1, 4 } },\n"
+          "s = fixed { layers = function(i) return i ~= 1 end, conv = { 2, 4 }, s = { 2, 3, 5 } },\n"
+          "ids = history { layers = 1, window = 3 }",
+          "for _, i in ipairs { 0, 2 } do x = conv1d { x = x, weight = w('c' .. i, { 4, 3 }), state = "
+          "batch.state.s[i] } end\n"
+          "local a = recent_tokens(batch.state.ids[0], { count = 3 })\n"
+          "x = x + gather_rows(w('f', { 8, 4 }), reshape(slice(a, { axis = 1, start = 1, stop = 2 }), 'T'))\n"
+          "local q = reshape(x, 'T', 1, 4)\n"
+          "x = x + reshape(attend { q = q, state = batch.state.kv[1]:append { k = q, v = q }, scale = 1.0 }, "
+          "'T', 4)")
+          .run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  EXPECT_TRUE(ir::verify(trace->graph).ok()) << ir::verify(trace->graph).to_string();
+  const std::string text = ir::print(trace->graph);
+  for (const char* line : {"state kv.1 = append",
+                           "state s.0 = fixed {owner = \"layer\", rewind = \"snapshot\"} (conv: "
+                           "f32[2 x 4], s: f32[6 x 5])",
+                           "state s.2 = fixed",
+                           "state ids.0 = token_history {owner = \"layer\", rewind = \"truncate\", "
+                           "window = 3} (ids: i32[1 x 1])"}) {
+    EXPECT_TRUE(has(text, line)) << line << " in\n" << text;
+  }
+  EXPECT_FALSE(has(text, "state s.1")) << text;
+  const auto read = ir::parse(text);
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(ir::print(*read), text);
+}
+
+TEST(States, MistakesNameTheState) {
+  const auto failure = [](const std::string& states, const std::string& body = "") {
+    return spec_with_states(states, body).failure();
+  };
+  const std::string some = "s = fixed { layers = function(i) return i == 0 end, s = { 4 } }";
+  EXPECT_TRUE(has(failure(some, "shift { x = x, state = batch.state.s[1] }"), "state 's' has no layer 1"));
+  EXPECT_TRUE(has(failure("s = fixed { layers = function(i) return i end, s = { 4 } }"), "layers(0): found 0"));
+  EXPECT_TRUE(has(failure("s = fixed { s = {} }"), "wanted the sizes of a tensor"));
+  EXPECT_TRUE(has(failure("s = fixed { s = { 4, 0 } }"), "wanted the sizes of a tensor"));
+  EXPECT_TRUE(has(failure("s = fixed { s = { 3e9, 3e9, 3e9 } }"), "is too large"));
+  EXPECT_TRUE(has(failure("s = fixed { window = 3, s = { 4 } }"), "fixed has no window"));
+  EXPECT_TRUE(has(failure("s = fixed {}"), "has no components"));
+  EXPECT_TRUE(has(failure("s = history {}"), "history wants window"));
+  EXPECT_TRUE(has(failure("s = history { window = 3, k = { 1, 4 } }"), "history has no components"));
+  EXPECT_TRUE(has(failure("s = { kind = 'ring', k = { 1, 4 } }"), "kind 'ring'"));
+}
+
+TEST(Recurrences, TakeTheirOperandsByNameAndMoveTheHandleOn) {
+  const auto trace =
+      spec_with_states(
+          "s = fixed { layers = 1, a = { 2, 4 }, b = { 1, 4 }, s = { 2, 2, 2 }, h = { 4 }, m = { 4, 2 } }",
+          "local s = batch.state.s[0]\n"
+          "local y = conv1d { x = x, weight = w('c', { 4, 3 }), bias = w('d', { 4 }), state = s, component = 'a' }\n"
+          "y = y + shift { x = y, state = s, component = 'b' }\n"
+          "local q, g = reshape(y, 'T', 2, 2), slice(y, { axis = 1, start = 0, stop = 2 })\n"
+          "local o = recur { form = 'gla', q = q, k = q, v = q, decay = g, bonus = w('u', { 2, 2 }), state = s }\n"
+          "o = recur { form = 'delta', q = q, k = q, v = o, decay = g, beta = g, state = s }\n"
+          "o = recur { form = 'dplr', r = q, w = q, k = q, v = o, a = q, b = q, state = s }\n"
+          "y = recur { form = 'elementwise', a = y, b = reshape(o, 'T', 4), state = s, component = 'h' }\n"
+          "x = recur { form = 'selective', x = y, dt = y, a = w('a', { 4, 2 }), b = g, c = g, state = s, "
+          "component = 'm' }")
+          .run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  EXPECT_TRUE(ir::verify(trace->graph).ok());
+  const std::string text = ir::print(trace->graph);
+  for (const char* op :
+       {"conv1d", "shift", "recur_gla", "recur_delta", "recur_dplr", "recur_elementwise", "recur_selective"}) {
+    EXPECT_TRUE(has(text, std::string(" = ") + op + " %")) << op << " in\n" << text;
+  }
+  // Each takes the state that the one before left: the state as the run finds it is read once.
+  EXPECT_EQ(text.find("$s.0"), text.rfind("$s.0")) << text;
+}
+
+TEST(Recurrences, MistakesNameTheThing) {
+  const auto failure = [](const std::string& body) {
+    return spec_with_states("s = fixed { layers = 1, s = { 4 } }, ids = history { layers = 1, window = 2 }", body)
+        .failure();
+  };
+  EXPECT_TRUE(has(failure("recur { form = 'lru' }"), "form 'lru', wanted gla, delta"));
+  EXPECT_TRUE(has(failure("shift { state = batch.state.s[0], component = 's' }"), "shift, x: found nil"));
+  EXPECT_TRUE(has(failure("shift { x = x, component = 's' }"), "shift, state: found nil, wanted a state"));
+  EXPECT_TRUE(has(failure("shift { x = x, state = batch.state.s[0], component = 'z' }"), "a component of state 's.0'"));
+  EXPECT_TRUE(has(failure("shift { x = x, y = x, state = batch.state.s[0] }"), "no attribute 'y'"));
+  EXPECT_TRUE(has(failure("shift { x = gather_rows(x, batch.output_rows), state = batch.state.s[0], component = 's' }"),
+                  "f32[O, 4], wanted one row per token"));
+  EXPECT_TRUE(has(failure("recent_tokens(batch.state.ids[0], { count = 3 })"), "count is 3, wanted 1 to 2"));
+  EXPECT_TRUE(has(failure("recent_tokens(batch.state.s[0], { count = 1 })"), "a token history wanted"));
+}
+
 TEST(Control, RegionsAreFilledOnce) {
   const std::string experts = text_of(
       "local h = gather_rows(w('e', { 8, 4 }), batch.tokens)\n"

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 namespace firstlight::kv {
@@ -64,8 +65,100 @@ TEST(StateCache, CapacityIsALimit) {
 
 TEST(StateCache, OtherKindsAreRefused) {
   std::array states = {log_state("a")};
-  states[0].kind = ops::StateKind::kFixed;
+  states[0].kind = ops::StateKind::kShared;
   EXPECT_EQ(StateCache::create(states, {}).code(), StatusCode::kUnsupported);
+}
+
+// A convolution's rows and a matrix per head, as a gated delta layer has them.
+ops::StateDecl fixed_state(const std::string& name) {
+  ops::StateDecl decl;
+  decl.name = name;
+  decl.kind = ops::StateKind::kFixed;
+  decl.rewind = ops::Rewind::kSnapshot;
+  decl.components = {{"conv", 3, 10, tensor::DType::kF32}, {"s", 8, 4, tensor::DType::kF32}};
+  return decl;
+}
+
+constexpr int64_t kFixedBytes = 128 + 8 * 4 * 4;  // 3 x 10 floats rounded up to 64 bytes, then 8 x 4
+
+TEST(StateCache, AFixedStateIsFloat32AndCountedOnceWhateverTheLength) {
+  const std::array states = {fixed_state("s.0"), fixed_state("s.1"), log_state("kv.2")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  EXPECT_EQ(cache.bytes_for_length(0), 0);
+  EXPECT_EQ(cache.bytes_for_length(1), 2 * kFixedBytes + kPageBytes);
+  EXPECT_EQ(cache.bytes_for_length(400), 2 * kFixedBytes + 100 * kPageBytes);
+  const std::array ids = {cache.add_sequence()};
+  ASSERT_TRUE(cache.extend(ids[0], 9).ok());
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(9));
+  const auto views = cache.views(ids);
+  EXPECT_EQ(views[0].page_rows, 1);
+  EXPECT_EQ(views[0].pages[0].size(), 1u);
+  EXPECT_EQ(views[0].components[1].dtype, tensor::DType::kF32);
+  EXPECT_EQ(views[0].components[1].offset_bytes, 128);
+  EXPECT_EQ(views[2].page_rows, 4);
+  EXPECT_EQ(views[2].pages[0].size(), 3u);
+}
+
+TEST(StateCache, AFixedStateCountsAgainstTheCapacity) {
+  const std::array states = {fixed_state("s.0")};
+  auto cache = StateCache::create(states, {.page_rows = 4, .capacity_bytes = 2 * kFixedBytes - 1}).value();
+  const SequenceId first = cache.add_sequence();
+  const SequenceId second = cache.add_sequence();
+  ASSERT_TRUE(cache.extend(first, 1000).ok());
+  EXPECT_EQ(cache.extend(second, 1).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(cache.used_bytes(), kFixedBytes);
+}
+
+TEST(StateCache, AFixedStateIsZeroForEachNewSequence) {
+  const std::array states = {fixed_state("s.0")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  std::array ids = {cache.add_sequence()};
+  ASSERT_TRUE(cache.extend(ids[0], 5).ok());
+  std::byte* page = cache.views(ids)[0].pages[0][0];
+  std::fill(page, page + kFixedBytes, std::byte{0x7f});
+  ASSERT_TRUE(cache.extend(ids[0], 6).ok());
+  EXPECT_EQ(cache.views(ids)[0].pages[0][0][0], std::byte{0x7f}) << "growing keeps the state";
+  cache.remove_sequence(ids[0]);
+  ids[0] = cache.add_sequence();
+  ASSERT_TRUE(cache.extend(ids[0], 1).ok());
+  const std::byte* reused = cache.views(ids)[0].pages[0][0];
+  ASSERT_EQ(reused, page) << "the page of the first sequence is expected here";
+  EXPECT_TRUE(std::all_of(reused, reused + kFixedBytes, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(StateCache, AFixedStateGoesBackToTheStartOrNotAtAll) {
+  const std::array states = {log_state("kv.0"), fixed_state("s.1")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const std::array ids = {cache.add_sequence()};
+  ASSERT_TRUE(cache.extend(ids[0], 9).ok());
+  const Status refused = cache.truncate(ids[0], 8);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(), "state 's.1' cannot go back from 9 to 8 tokens: it does not keep its past");
+  EXPECT_EQ(cache.length(ids[0]), 9);
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(9)) << "a refusal changes nothing";
+  EXPECT_TRUE(cache.truncate(ids[0], 9).ok());
+  cache.views(ids)[1].pages[0][0][0] = std::byte{1};
+  ASSERT_TRUE(cache.truncate(ids[0], 0).ok());
+  EXPECT_EQ(cache.used_bytes(), 0);
+  ASSERT_TRUE(cache.extend(ids[0], 1).ok());
+  EXPECT_EQ(cache.views(ids)[1].pages[0][0][0], std::byte{0});
+}
+
+TEST(StateCache, ATokenHistoryIsAWindowOfIds) {
+  ops::StateDecl decl;
+  decl.name = "ids.0";
+  decl.kind = ops::StateKind::kTokenHistory;
+  decl.window = 3;
+  decl.components = {{"ids", 1, 1, tensor::DType::kI32}};
+  const std::array states = {decl};
+  auto cache = StateCache::create(states, {.page_rows = 16}).value();
+  const std::array ids = {cache.add_sequence()};
+  ASSERT_TRUE(cache.extend(ids[0], 40).ok());
+  EXPECT_EQ(cache.used_bytes(), 3 * 64);
+  ASSERT_TRUE(cache.extend(ids[0], 41).ok());  // token 40 sees 38, 39, 40: two pages have passed
+  EXPECT_EQ(cache.used_bytes(), 64);
+  EXPECT_TRUE(cache.truncate(ids[0], 39).ok());
+  EXPECT_EQ(cache.views(ids)[0].components[0].dtype, tensor::DType::kI32);
 }
 
 }  // namespace

@@ -91,6 +91,109 @@ void expect_all(const std::vector<Case>& cases, const StateDecl& state = kv_stat
   }
 }
 
+StateDecl fixed_state(std::string_view name, int64_t heads, int64_t width) {
+  StateDecl decl;
+  decl.name = "s.0";
+  decl.kind = StateKind::kFixed;
+  decl.components = {{"other", 1, 3, DType::kF32}, {std::string(name), heads, width, DType::kF32}};
+  return decl;
+}
+
+TEST(Infer, MatrixRecurrences) {
+  const std::string_view at = "{component = \"s\"}";
+  const std::vector<Case> cases = {
+      {"recur_gla", at, {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4]", "state"}, "f32[T, 4, 6]; state"},
+      {"recur_gla", at, {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "bf16[4]", "state"}, "f32[T, 4, 6]; state"},
+      {"recur_gla",
+       at,
+       {"f32[T, 4, 8]", "f32[T, 4, 8]", "f32[T, 4, 6]", "f32[T, 4, 8]", "state", "f32[4, 8]"},
+       "f32[T, 4, 6]; state"},
+      {"recur_gla",
+       at,
+       {"f32[T, 3, 8]", "f32[T, 3, 8]", "f32[T, 4, 6]", "f32[T, 4]", "state"},
+       "!operand v is f32[T, 4, 6], wanted a multiple of 3 heads"},
+      {"recur_gla",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 9]", "f32[T, 4, 6]", "f32[T, 4]", "state"},
+       "!operand k is f32[T, 2, 9], wanted f32[T, 2, 8]"},
+      {"recur_gla",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4, 7]", "state"},
+       "!operand decay is f32[T, 4, 7], wanted float[H]"},
+      {"recur_gla",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 5]", "f32[T, 4]", "state"},
+       "!component 's' of state 's.0' is f32[32 x 6], wanted f32[32 x 5]"},
+      {"recur_gla",
+       "{component = \"z\"}",
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4]", "state"},
+       "!attribute component is \"z\""},
+      {"recur_gla",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4]", "state", "f32[4, 7]"},
+       "!operand bonus is f32[4, 7]"},
+      {"recur_delta",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4]", "f32[T, 4]", "state"},
+       "f32[T, 4, 6]; state"},
+      {"recur_delta",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[4]", "f32[T, 4]", "state"},
+       "!operand decay is f32[4]"},
+      {"recur_delta",
+       at,
+       {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4, 8]", "f32[T, 2]", "state"},
+       "!operand beta is f32[T, 2], wanted f32[T, 4]"},
+      {"recur_dplr",
+       at,
+       {"f32[T, 4, 6]", "f32[T, 4, 6]", "f32[T, 4, 6]", "f32[T, 4, 8]", "f32[T, 4, 6]", "f32[T, 4, 6]", "state"},
+       "f32[T, 4, 8]; state"},
+      {"recur_dplr",
+       at,
+       {"f32[T, 4, 6]", "f32[T, 4, 6]", "f32[T, 4, 5]", "f32[T, 4, 8]", "f32[T, 4, 6]", "f32[T, 4, 6]", "state"},
+       "!operand k is f32[T, 4, 5]"},
+  };
+  expect_all(cases, fixed_state("s", 32, 6));
+  expect_all({{"recur_gla",
+               "{component = \"k\"}",
+               {"f32[T, 2, 8]", "f32[T, 2, 8]", "f32[T, 4, 6]", "f32[T, 4]", "state"},
+               "!state 'kv.0' is of kind append, a fixed one wanted"}});
+}
+
+TEST(Infer, ChannelRecurrences) {
+  const std::string_view at = "{component = \"s\"}";
+  expect_all({{"recur_selective",
+               at,
+               {"f32[T, 12]", "f32[T, 12]", "bf16[12, 4]", "f32[T, 4]", "f32[T, 4]", "state"},
+               "f32[T, 12]; state"},
+              {"recur_selective",
+               at,
+               {"f32[T, 12]", "f32[T, 12]", "f32[12, 5]", "f32[T, 4]", "f32[T, 4]", "state"},
+               "!operand a is f32[12, 5], wanted a float matrix [12, 4]"}},
+             fixed_state("s", 12, 4));
+  expect_all({{"recur_elementwise", at, {"f32[T, 12]", "f32[T, 12]", "state"}, "f32[T, 12]; state"},
+              {"recur_elementwise", at, {"f32[T, 12]", "f32[T, 11]", "state"}, "!operand b is f32[T, 11]"},
+              {"shift", at, {"f32[T, 12]", "state"}, "f32[T, 12]; state"},
+              {"shift", at, {"f32[T, 11]", "state"}, "!wanted f32[1 x 11]"}},
+             fixed_state("s", 1, 12));
+  expect_all(
+      {{"conv1d", at, {"f32[T, 12]", "bf16[12, 4]", "state", "bf16[12]"}, "f32[T, 12]; state"},
+       {"conv1d", at, {"f32[T, 12]", "bf16[12, 3]", "state"}, "!is f32[3 x 12], wanted f32[2 x 12]"},
+       {"conv1d", at, {"f32[T, 12]", "bf16[12, 1, 4]", "state"}, "!operand weight is bf16[12, 1, 4]"},
+       {"conv1d", at, {"f32[T, 12]", "bf16[12, 4]", "state", "bf16[13]"}, "!operand bias is bf16[13]"},
+       {"conv1d", "{component = \"s\", dilation = 3}", {"f32[T, 12]", "f32[12, 2]", "state"}, "f32[T, 12]; state"}},
+      fixed_state("s", 3, 12));
+  StateDecl history;
+  history.name = "ids.0";
+  history.kind = StateKind::kTokenHistory;
+  history.window = 3;
+  history.components = {{"ids", 1, 1, DType::kI32}};
+  expect_all({{"recent_tokens", "{count = 3}", {"i32[T]", "state"}, "i32[T, 3]; state"},
+              {"recent_tokens", "{count = 4}", {"i32[T]", "state"}, "!attribute count is 4, wanted 1 to 3"},
+              {"recent_tokens", "{count = 2}", {"f32[T]", "state"}, "!operand tokens is f32[T], wanted i32[T]"}},
+             history);
+}
+
 TEST(Infer, DataMovement) {
   expect_all({
       {"gather_rows", "", {"bf16[100, 8]", "i32[T]"}, "f32[T, 8]"},

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of recur_delta.
+#include "catalog/tables.h"
+
+namespace firstlight::catalog {
+namespace {
+
+constexpr KernelRow kRows[] = {
+    {"recur_delta_f32_f32_ref", ops::OpKind::kRecurDelta, Backend::kReference, {}, accepts_row_major},
+    // What no fast form takes.
+    {"recur_delta_f32_f32_ref", ops::OpKind::kRecurDelta, Backend::kCpu, {}, accepts_row_major, -1},
+};
+
+}  // namespace
+
+std::span<const KernelRow> recur_delta_rows() { return kRows; }
+
+}  // namespace firstlight::catalog

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only operators with a state of their own must hold: the state afterwards is the formula's, and it does not
+// matter into how many runs a sequence is cut.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "device/cpu/detect.h"
+#include "formulas.h"
+#include "run_case.h"
+
+namespace firstlight::conformance {
+namespace {
+
+using catalog::Backend;
+using catalog::ComputeMode;
+using catalog::KernelRow;
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (Case& c : recurrence_cases()) {
+    if (!is_recurrence(c.op)) continue;
+    FL_CHECK(ops::check_attributes(ops::op_def(c.op), c.attributes).ok());
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+size_t component_of(const Case& c) {
+  return static_cast<size_t>(c.state[0].decl.component_index(c.attributes.get_string("component")));
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& wanted, const Bound& bound,
+                 const std::string& where) {
+  ASSERT_EQ(found.size(), wanted.size()) << where;
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_LE(std::fabs(found[i] - wanted[i]), bound.absolute + bound.relative * std::fabs(wanted[i]))
+        << where << ", element " << i << ": found " << found[i] << ", wanted " << wanted[i];
+  }
+}
+
+// Results and states, the pieces put together.
+struct Run {
+  std::vector<double> y;
+  std::vector<std::vector<double>> state;
+};
+
+// The rows of a [T, …] operand that the pieces starting at `done` take; other operands as they are.
+Tensor piece_of(const Tensor& whole, const std::vector<int64_t>& rows, int64_t total) {
+  if (whole.type.is_state() || whole.type.shape[0] != tensor::Dim(total)) return whole;
+  Tensor out = whole;
+  const size_t bytes = total == 0 ? 0 : whole.data.size() / static_cast<size_t>(total);
+  out.type.shape[0] = tensor::Dim(static_cast<int64_t>(rows.size()));
+  out.data.clear();
+  for (const int64_t row : rows) {
+    const auto* from = whole.data.data() + static_cast<size_t>(row) * bytes;
+    out.data.insert(out.data.end(), from, from + bytes);
+  }
+  return out;
+}
+
+// Which operands have a row per token: all but weights, whose first axis might have that size by chance.
+bool is_per_token(const Case& c, size_t operand) {
+  const std::string_view name = ops::op_def(c.op).operands[operand].name;
+  if (name == "weight" || name == "bias" || name == "bonus") return false;
+  if (name == "a" && c.op == ops::OpKind::kRecurSelective) return false;
+  return !(name == "decay" && c.operands[operand].type.shape.size() == 1);
+}
+
+// Runs every sequence `chunk` tokens at a time, all sequences side by side.
+Run run_in_pieces(const Case& c, const KernelRow& row, int64_t chunk, ThreadPool& pool) {
+  const State& whole = c.state[0];
+  const size_t component = component_of(c);
+  int64_t total = 0;
+  std::vector<int64_t> first;
+  for (const Sequence& s : whole.sequences) {
+    first.push_back(total);
+    total += s.num_tokens;
+  }
+  std::vector<int64_t> done(whole.sequences.size(), 0);
+  Case piece = c;
+  Run out;
+  const std::vector<tensor::Type> types = result_types(c);
+  const auto width = static_cast<size_t>(total == 0 ? 0 : tensor::num_elements(types[0].shape) / total);
+  out.y.resize(static_cast<size_t>(total) * width);
+  for (bool more = true; more;) {
+    more = false;
+    std::vector<int64_t> rows;
+    for (size_t s = 0; s < done.size(); ++s) {
+      const int64_t count = std::min(chunk, whole.sequences[s].num_tokens - done[s]);
+      piece.state[0].sequences[s] = {whole.sequences[s].start_position + done[s], count, 0};
+      for (int64_t i = 0; i < count; ++i) rows.push_back(first[s] + done[s] + i);
+      done[s] += count;
+      more = more || done[s] < whole.sequences[s].num_tokens;
+    }
+    for (size_t i = 0; i < c.operands.size(); ++i) {
+      if (is_per_token(c, i)) piece.operands[i] = piece_of(c.operands[i], rows, total);
+    }
+    const auto found = run_case(piece, row, ComputeMode::kF32, pool);
+    FL_CHECK(found.ok());
+    const std::vector<double> y = found->results[0].values();
+    for (size_t r = 0; r < rows.size(); ++r) {
+      std::copy_n(y.begin() + static_cast<std::ptrdiff_t>(r * width), width,
+                  out.y.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(rows[r]) * width));
+    }
+    out.state.clear();
+    for (size_t s = 0; s < done.size(); ++s) {
+      out.state.push_back(fixed_component(whole, component, found->pages[s]));
+      piece.state[0].rows[component][s].assign(out.state[s].begin(), out.state[s].end());
+    }
+  }
+  return out;
+}
+
+const KernelRow& reference_row(ops::OpKind op) {
+  for (const KernelRow& row : catalog::all_kernels()) {
+    if (row.op == op && row.backend == Backend::kReference) return row;
+  }
+  FL_CHECK(false);
+}
+
+TEST(Recurrences, TheReferenceLeavesTheStateThatTheFormulaSays) {
+  ThreadPool pool({2, false, 20});
+  for (const Case& c : cases()) {
+    const RecurrenceAnswer wanted = recurrence(c);
+    const Run found = run_in_pieces(c, reference_row(c.op), 1 << 20, pool);
+    for (size_t s = 0; s < wanted.state.size(); ++s) {
+      expect_near(found.state[s], wanted.state[s], {1e-12, 1.2e-7},
+                  std::string(ops::op_name(c.op)) + " \"" + c.name + "\" sequence " + std::to_string(s));
+    }
+  }
+}
+
+class RecurrenceRowTest : public testing::TestWithParam<KernelRow> {};
+
+TEST_P(RecurrenceRowTest, PiecesGiveWhatTheWholeGives) {
+  const KernelRow& row = GetParam();
+  if (!device::detect_cpu().features.has(row.needs)) {
+    GTEST_SKIP() << "needs a CPU with " << target::features_to_string(row.needs);
+  }
+  ThreadPool pool({2, false, 20});
+  int ran = 0;
+  for (const Case& c : cases()) {
+    const auto operands = operand_types(c);
+    const auto results = result_types(c);
+    if (c.op != row.op || !row.accepts({c.op, operands, results, c.attributes})) continue;
+    const Run wanted = run_in_pieces(c, reference_row(c.op), 1 << 20, pool);
+    for (const int64_t chunk : {1, 7, 64}) {
+      const std::string where =
+          std::string(ops::op_name(c.op)) + " \"" + c.name + "\" in pieces of " + std::to_string(chunk);
+      const Run found = run_in_pieces(c, row, chunk, pool);
+      expect_near(found.y, wanted.y, c.bound, where);
+      for (size_t s = 0; s < wanted.state.size(); ++s) {
+        expect_near(found.state[s], wanted.state[s], c.bound, where + ", state of sequence " + std::to_string(s));
+      }
+      ++ran;
+    }
+  }
+  EXPECT_GT(ran, 0) << "no case for this row";
+}
+
+std::vector<KernelRow> recurrence_rows() {
+  std::vector<KernelRow> rows;
+  for (const KernelRow& row : catalog::all_kernels()) {
+    if (is_recurrence(row.op)) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string row_name(const testing::TestParamInfo<KernelRow>& info) {
+  return std::string(info.param.symbol) + "_on_" + std::string(catalog::backend_name(info.param.backend));
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalog, RecurrenceRowTest, testing::ValuesIn(recurrence_rows()), row_name);
+
+}  // namespace
+}  // namespace firstlight::conformance
