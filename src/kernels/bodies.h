@@ -56,5 +56,11 @@ std::span<const KernelBody> layer_norm_cpu_bodies();
 std::span<const KernelBody> rope_cpu_bodies();
 std::span<const KernelBody> append_cpu_bodies();
 std::span<const KernelBody> attend_cpu_bodies();
+std::span<const KernelBody> conv1d_cpu_bodies();
+std::span<const KernelBody> recur_gla_cpu_bodies();
+std::span<const KernelBody> recur_delta_cpu_bodies();
+std::span<const KernelBody> recur_selective_cpu_bodies();
+std::span<const KernelBody> recur_elementwise_cpu_bodies();
+std::span<const KernelBody> recur_dplr_cpu_bodies();
 
 }  // namespace firstlight::kernels

@@ -9,6 +9,8 @@ constexpr KernelRow kRows[] = {
     {"recur_delta_f32_f32_ref", ops::OpKind::kRecurDelta, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"recur_delta_f32_f32_ref", ops::OpKind::kRecurDelta, Backend::kCpu, {}, accepts_row_major, -1},
+    {"recur_delta_f32_f32_avx2", ops::OpKind::kRecurDelta, Backend::kCpu, kNeedsAvx2, accepts_f32_rows, 1},
+    {"recur_delta_f32_f32_avx512", ops::OpKind::kRecurDelta, Backend::kCpu, kNeedsAvx512, accepts_f32_rows, 2},
 };
 
 }  // namespace

@@ -9,6 +9,9 @@ constexpr KernelRow kRows[] = {
     {"recur_elementwise_f32_f32_ref", ops::OpKind::kRecurElementwise, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"recur_elementwise_f32_f32_ref", ops::OpKind::kRecurElementwise, Backend::kCpu, {}, accepts_row_major, -1},
+    {"recur_elementwise_f32_f32_avx2", ops::OpKind::kRecurElementwise, Backend::kCpu, kNeedsAvx2, accepts_f32_rows, 1},
+    {"recur_elementwise_f32_f32_avx512", ops::OpKind::kRecurElementwise, Backend::kCpu, kNeedsAvx512, accepts_f32_rows,
+     2},
 };
 
 }  // namespace

@@ -9,6 +9,8 @@ constexpr KernelRow kRows[] = {
     {"recur_selective_f32_f32_ref", ops::OpKind::kRecurSelective, Backend::kReference, {}, accepts_row_major},
     // What no fast form takes.
     {"recur_selective_f32_f32_ref", ops::OpKind::kRecurSelective, Backend::kCpu, {}, accepts_row_major, -1},
+    {"recur_selective_f32_f32_avx2", ops::OpKind::kRecurSelective, Backend::kCpu, kNeedsAvx2, accepts_f32_rows, 1},
+    {"recur_selective_f32_f32_avx512", ops::OpKind::kRecurSelective, Backend::kCpu, kNeedsAvx512, accepts_f32_rows, 2},
 };
 
 }  // namespace

@@ -29,13 +29,13 @@ inline float* fixed_state(const KernelCall& call, size_t s) {
   return reinterpret_cast<float*>(state_row(state, component, s, 0, 0));
 }
 
-// Calls body(sequence number, its span, part) for this worker's share of all sequences times `parts`. Sequences without
-// tokens are left out.
+// Calls body(sequence number, its span, part) for this worker's share of all sequences times `parts`, dealt out one by
+// one, so that the parts of a long sequence are spread over the workers. Sequences without tokens are left out.
 template <typename Body>
 void for_parts(const KernelCall& call, Worker& worker, int64_t parts, Body&& body) {
   const auto sequences = call.batch->sequences;
-  const Worker::Range range = worker.share(static_cast<int64_t>(sequences.size()) * parts);
-  for (int64_t i = range.begin; i < range.end; ++i) {
+  const int64_t total = static_cast<int64_t>(sequences.size()) * parts;
+  for (int64_t i = worker.index(); i < total; i += worker.count()) {
     const auto s = static_cast<size_t>(i / parts);
     if (sequences[s].num_tokens > 0) body(s, sequences[s], i % parts);
   }
