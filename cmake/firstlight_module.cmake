@@ -41,7 +41,7 @@ function(firstlight_test_properties NAME LABEL)
     set(cost 1000)
   endif()
   set_tests_properties(${NAME} PROPERTIES LABELS ${LABEL} COST ${cost} TIMEOUT 1200 FIXTURES_REQUIRED whole_run
-                       ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${NAME}.xml")
+                       ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${NAME}.xml;FIRSTLIGHT_CACHE=${CMAKE_BINARY_DIR}/kernel-cache")
 endfunction()
 
 function(firstlight_module)

@@ -32,6 +32,7 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
           .compute = options.compute,
           .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
           .plain_kernels = options.plain_kernels,
+          .generate = options.generated != runtime::GeneratedMode::kOff,
           .buckets = options.buckets,
           .disabled_passes = options.disabled_passes};
 }
@@ -41,9 +42,13 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                                 const target::CpuTarget& target) {
   const auto roomy = static_cast<int64_t>((1 - options.headroom) * static_cast<double>(target.memory_bytes));
   const int64_t limit = std::max<int64_t>(1, std::min(roomy, target.available_bytes));  // 0 would mean none
-  return runtime::Executor::create(
-      std::move(plan), checkpoint, pool,
-      {.load_progress = options.load_progress, .trace = options.trace, .memory_limit_bytes = limit});
+  return runtime::Executor::create(std::move(plan), checkpoint, pool,
+                                   {.load_progress = options.load_progress,
+                                    .trace = options.trace,
+                                    .memory_limit_bytes = limit,
+                                    .generated = options.generated,
+                                    .canary_every = options.canary_every,
+                                    .on_demotion = options.on_demotion});
 }
 
 Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& options) {

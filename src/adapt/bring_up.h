@@ -28,6 +28,9 @@ struct BringUpOptions {
   std::optional<tensor::DType> state_dtype;     // absent: f32 on the reference, f16 on the cpu backend
   std::set<std::string, std::less<>> disabled_passes;
   bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
+  runtime::GeneratedMode generated = runtime::GeneratedMode::kCached;
+  int64_t canary_every = 0;  // as ExecutorOptions has it
+  std::function<void(const runtime::Demotion&)> on_demotion;
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   intake::IntakeOptions intake;
   double headroom = 0.2;  // share of the machine's memory that stays free

@@ -48,6 +48,13 @@ struct KernelRow {
   int rank = 0;                                 // among those that accept, the highest wins
 };
 
+// What a row is to its backend, for reports and for --no-tuned.
+enum class Tier : uint8_t {
+  kTuned,     // written for this backend
+  kComposed,  // a plain body: the reference's, or a formula run term by term on vector primitives
+};
+Tier tier(const KernelRow& row);
+
 // All rows, every backend.
 std::span<const KernelRow> all_kernels();
 

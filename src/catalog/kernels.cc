@@ -73,6 +73,11 @@ bool accepts_f32_rows(const Signature& signature) {
   return accepts_row_major(signature) && signature.operands[0].dtype == tensor::DType::kF32;
 }
 
+Tier tier(const KernelRow& row) {
+  const bool plain = row.symbol.ends_with("_ref") || row.op == ops::OpKind::kMap;
+  return plain ? Tier::kComposed : Tier::kTuned;
+}
+
 std::string_view backend_name(Backend backend) {
   switch (backend) {
     case Backend::kReference:

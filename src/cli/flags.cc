@@ -37,6 +37,15 @@ Result<std::optional<tensor::DType>> parse_kv_dtype(const std::string& name) {
   return invalid_argument("--kv-dtype " + name + ": f32, f16 or bf16 wanted");
 }
 
+Result<runtime::GeneratedMode> parse_generated(const CommonFlags& flags) {
+  using runtime::GeneratedMode;
+  if (flags.no_generated) return GeneratedMode::kOff;
+  if (flags.generated.empty() || flags.generated == "cached") return GeneratedMode::kCached;
+  if (flags.generated == "background") return GeneratedMode::kBackground;
+  if (flags.generated == "wait") return GeneratedMode::kWait;
+  return invalid_argument("--generated " + flags.generated + ": cached, background or wait wanted");
+}
+
 }  // namespace
 
 Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
@@ -58,6 +67,9 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   }
   options.num_threads = flags.threads;
   options.plain_kernels = flags.no_tuned;
+  options.generated = FL_TRY(parse_generated(flags));
+  if (flags.canary < 0) return invalid_argument("--canary " + std::to_string(flags.canary) + ": 0 or more wanted");
+  options.canary_every = flags.canary;
   options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());
   options.intake.allow_unbound = flags.allow_unbound;
   options.intake.spec_file = flags.spec;

@@ -22,6 +22,8 @@ struct CommonFlags {
   std::vector<std::string> no_pass;
   bool no_tuned = false;
   bool no_generated = false;
+  std::string generated;  // "", "cached", "background" or "wait"; "": the verb's own choice
+  int64_t canary = 0;
   std::vector<std::string> allow_unbound;
   std::string spec;
   std::string architectures;

@@ -80,7 +80,14 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
   sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
   sub->add_flag("--no-tuned", common.no_tuned, "plain kernels only");
-  sub->add_flag("--no-generated", common.no_generated, "no generated kernels (this build generates none)");
+  auto* none = sub->add_flag("--no-generated", common.no_generated, "no generated kernels");
+  sub->add_option(
+         "--generated", common.generated,
+         "cached (what an earlier run built), background or wait; default: cached, serve background, bench wait")
+      ->excludes(none);
+  sub->add_option("--canary", common.canary,
+                  "compare every Nth batch with plain kernels and stop using one that differs; 0: never")
+      ->capture_default_str();
   sub->add_option("--tp", common.tp, "ranks of tensor parallelism")->capture_default_str();
   sub->add_option("--pp", common.pp, "ranks of pipeline parallelism")->capture_default_str();
   sub->add_option("--ep", common.ep, "ranks of expert parallelism")->capture_default_str();
@@ -215,6 +222,9 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   convert->add_option("-o", line.convert.output, "directory to write")->required();
   convert->add_option("--shard-mib", line.convert.shard_mib, "start a new file at this size (0: one file)");
 
+  CLI::App* ops = add_verb(app, line, "ops", "operator coverage on a backend", [&] { return verb_ops(common); });
+  add_model(ops, common);
+  add_compute_flags(ops, common);
   CLI::App* devices = add_verb(app, line, "devices", "what is there, measured on request",
                                [&] { return verb_devices(common, line.devices); });
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");

@@ -15,6 +15,10 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
   if (!flags.trace.empty()) session.trace = std::make_unique<Trace>(TraceOptions{.keep_events = true});
   options.trace = session.trace.get();
   options.load_progress = LoadProgress();
+  options.on_demotion = [](const runtime::Demotion& d) {
+    std::fprintf(stderr, "warning: kernel %s differs from %s by %.2g at '%s' on %s: the latter runs from now on\n",
+                 d.kernel.c_str(), d.to.c_str(), d.error, d.label.c_str(), d.signature.c_str());
+  };
   session.loaded = FL_TRY(adapt::bring_up(flags.model, options));
   session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get());
   for (const std::string& warning : session.loaded->checkpoint->warnings()) {

@@ -23,7 +23,9 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   const int64_t widest = *std::max_element(options.batches.begin(), options.batches.end());
   if (widest < 1 || widest > 512) return invalid_argument("--batch " + flags.batch + ": 1 to 512 wanted");
   const int64_t outputs = std::max<int64_t>(widest, 16);
-  const Session session = FL_TRY(open_session(common, {{outputs, outputs}, {512, outputs}}));
+  CommonFlags own = common;
+  if (own.generated.empty()) own.generated = "wait";
+  const Session session = FL_TRY(open_session(own, {{outputs, outputs}, {512, outputs}}));
   const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
   Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});
   options.row_done = [&] { bar.advance(1); };
@@ -50,6 +52,7 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
                 {"threads", session.loaded->pool->num_threads()},
                 {"backend", session.loaded->executor->plan().backend},
                 {"compute", session.loaded->executor->plan().compute_mode},
+                {"generated_steps", session.loaded->executor->num_generated_steps()},
                 {"load_s", session.loaded->total_seconds()},
                 {"weights_bytes", memory.resident_bytes + memory.mapped_bytes}});
   } else {

@@ -7,7 +7,9 @@ namespace firstlight::cli {
 
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
-  Session session = FL_TRY(open_session(common));
+  CommonFlags own = common;
+  if (own.generated.empty()) own.generated = "background";
+  Session session = FL_TRY(open_session(own));
   const int status = FL_TRY(serve(session,
                                   {.host = flags.host,
                                    .port = flags.port,

@@ -108,6 +108,7 @@ Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags)
 Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags);
 Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& flags);
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags);
+Result<int> verb_ops(const CommonFlags& common);
 Result<int> verb_devices(const CommonFlags& common, const DevicesFlags& flags);
 Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags);
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags);

@@ -29,6 +29,7 @@ struct CompileOptions {
   std::optional<catalog::ComputeMode> compute;
   tensor::DType state_dtype = tensor::DType::kF32;  // of append logs
   bool plain_kernels = false;                       // take the plainest kernel that accepts, not the best
+  bool generate = true;                             // write source for steps that have no tuned kernel
   std::vector<BucketSize> buckets = {{1, 1}};       // at least one; the plan has them in ascending order
   std::set<std::string, std::less<>> disabled_passes;
 };

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "compiler/compute_modes.h"
-#include "compiler/fused_linear.h"
+#include "compiler/codegen/cpu_source.h"
+#include "compiler/kernel_request.h"
 #include "compiler/weight_values.h"
 #include "tensor/packing.h"
 
@@ -31,15 +31,6 @@ StepClass class_of(ops::OpKind op) {
     default:
       return StepClass::kCompute;
   }
-}
-
-// The stored type of the weight a matrix product reads; f32 for everything else.
-tensor::DType weight_dtype(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear) {
-    return graph.value(node.operands[1]).type.dtype;
-  }
-  if (node.op == ops::OpKind::kFusedLinear) return graph.value(take_apart(node).weights[0]).type.dtype;
-  return tensor::DType::kF32;
 }
 
 std::string label_of(const ir::Node& node) {
@@ -80,6 +71,7 @@ class Lowering {
     for (size_t i = 0; i < graph_.output_names.size(); ++i) {
       plan_.outputs.push_back({graph_.output_names[i], buffer(graph_.body.yields[i])});
     }
+    plan_.source = unit_.text();
     std::vector<BucketSize> sizes = options_.buckets;
     std::sort(sizes.begin(), sizes.end(), [](const BucketSize& a, const BucketSize& b) {
       return std::tie(a.max_tokens, a.max_outputs) < std::tie(b.max_tokens, b.max_outputs);
@@ -159,29 +151,18 @@ class Lowering {
       keep_alias_source(node.operands[0], node.results[0]);
       return ok_status();
     }
-    std::vector<tensor::Type> operands, results;
-    for (const ir::ValueId id : node.operands) operands.push_back(graph_.value(id).type);
-    for (const ir::ValueId id : node.results) results.push_back(graph_.value(id).type);
-    const std::string wish = node.attributes.has("compute") ? node.attributes.get_string("compute") : "auto";
-    ops::Attributes attributes = node.attributes;
-    const auto mode = compute_mode_for(options_, wish, weight_dtype(graph_, node));
-    const catalog::KernelRow* row = catalog::select_kernel(
-        options_.backend, options_.features,
-        {.op = node.op, .operands = operands, .results = results, .attributes = attributes, .mode = mode},
-        options_.plain_kernels ? catalog::KernelChoice::kPlainest : catalog::KernelChoice::kBest);
+    const KernelRequest request(graph_, node, options_);
+    const catalog::Signature signature = request.signature();
+    const catalog::KernelRow* row = select(signature, options_.plain_kernels);
     if (row == nullptr) {
-      std::string types;
-      for (const auto& type : operands) types += (types.empty() ? "" : ", ") + type.to_string();
-      return unsupported("backend " + plan_.backend + " has no kernel for (" + types + ") " +
+      return unsupported("backend " + plan_.backend + " has no kernel for (" + request.types_text() + ") " +
                          ops::attributes_to_string(node.attributes) + " computing in " +
-                         std::string(catalog::compute_mode_name(mode)));
+                         std::string(catalog::compute_mode_name(request.mode)));
     }
-    plan::KernelStep step{.symbol = std::string(row->symbol),
-                          .op = node.op,
-                          .inputs = {},
-                          .outputs = {},
-                          .attributes = std::move(attributes)};
-    if (step.attributes.has("compute")) step.attributes.set("compute", std::string(catalog::compute_mode_name(mode)));
+    plan::KernelStep step{.symbol = std::string(row->symbol), .op = node.op, .attributes = node.attributes};
+    if (!load) add_alternates(signature, *row, step);
+    if (step.attributes.has("compute"))
+      step.attributes.set("compute", std::string(catalog::compute_mode_name(request.mode)));
     for (const ir::ValueId id : node.operands) {
       step.inputs.push_back(buffer(id));
       if (graph_.value(id).type.is_state()) step.state = graph_.value(id).state;
@@ -194,6 +175,23 @@ class Lowering {
     steps.push_back(
         {.body = std::move(step), .step_class = load ? StepClass::kIo : class_of(node.op), .label = label_of(node)});
     return ok_status();
+  }
+
+  const catalog::KernelRow* select(const catalog::Signature& signature, bool plain) const {
+    return catalog::select_kernel(options_.backend, options_.features, signature,
+                                  plain ? catalog::KernelChoice::kPlainest : catalog::KernelChoice::kBest);
+  }
+
+  // The other forms a step may run in: a generated one where no tuned one is, the plainest one to fall back on.
+  void add_alternates(const catalog::Signature& signature, const catalog::KernelRow& row, plan::KernelStep& step) {
+    if (options_.backend != catalog::Backend::kCpu) return;
+    const catalog::KernelRow& plainest = *select(signature, true);
+    if (plainest.symbol != row.symbol) step.fallback = plainest.symbol;
+    if (!options_.generate || catalog::tier(row) == catalog::Tier::kTuned) return;
+    auto function = cpu_function(signature);
+    if (!function.ok()) return;
+    step.generated_rows = function->rows;
+    step.generated = unit_.add(*std::move(function));
   }
 
   // An alias that outlives loading keeps the buffer below it.
@@ -276,6 +274,7 @@ class Lowering {
   std::vector<bool> resident_;
   std::vector<BufferId> buffer_of_;
   bool inside_expert_ = false;
+  CpuUnit unit_;
   plan::Plan plan_;
 };
 

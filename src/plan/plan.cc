@@ -77,6 +77,8 @@ class Printer {
 
   void print_body(const KernelStep& step, size_t) {
     out_ += list(step.outputs) + " = " + step.symbol + " " + list(step.inputs);
+    if (!step.generated.empty()) out_ += " generated " + step.generated;
+    if (!step.fallback.empty()) out_ += " else " + step.fallback;
     if (step.state >= 0) out_ += " $" + plan_.states[static_cast<size_t>(step.state)].name;
     if (!step.attributes.all().empty()) out_ += " " + ops::attributes_to_string(step.attributes);
   }

@@ -36,13 +36,20 @@ struct Buffer {
   int64_t packed_bytes = 0;  // size of a packed weight; 0: the type says it
 };
 
+// A function of Plan::source. `in` are the operands, `out` the result, all float32; `dims` are the result's sizes. It
+// computes elements, or rows of the last axis (KernelStep::generated_rows), from `begin` up to `end`.
+using GeneratedFunction = void (*)(const float* const* in, float* out, const int64_t* dims, int64_t begin, int64_t end);
+
 struct KernelStep {
   std::string symbol;
   ops::OpKind op;
   std::vector<BufferId> inputs;  // in operand order; -1 for a state operand
   std::vector<BufferId> outputs;
   ops::Attributes attributes;
-  int32_t state = -1;  // index into Plan::states
+  int32_t state = -1;           // index into Plan::states
+  std::string generated;        // a function of Plan::source that does the same; runs in the kernel's place when built
+  bool generated_rows = false;  // whether it counts rows, not elements
+  std::string fallback;  // a plainer kernel for the same buffers, to check this one by and to fall back on; or ""
 };
 
 struct Block;
@@ -108,6 +115,7 @@ struct Plan {
   std::vector<PlanOutput> outputs;
   std::vector<Bucket> buckets;  // ascending by max_tokens
   ops::Attributes metadata;
+  std::string source;  // C++ of the generated functions, one translation unit; empty: none
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
   Buffer& buffer(BufferId id) { return buffers[static_cast<size_t>(id)]; }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +16,19 @@
 #include "formats/tensor_file.h"
 #include "plan/batch.h"
 #include "plan/plan.h"
+#include "runtime/generated.h"
 #include "tensor/view.h"
 
 namespace firstlight::runtime {
+
+// A kernel that gave something else than its plainer form: from then on that form runs, for steps of this signature.
+struct Demotion {
+  std::string kernel;     // symbol, or name of the generated function
+  std::string to;         // what runs instead
+  std::string label;      // of the step that showed it
+  std::string signature;  // operand types and attributes
+  double error = 0;       // relative L2 distance of the results; infinite where one has NaN and the other has none
+};
 
 struct ExecutorOptions {
   // Called on the loading thread with the bytes of the checkpoint that load steps are through with, and their total.
@@ -25,6 +36,10 @@ struct ExecutorOptions {
   Trace* trace = nullptr;  // step timers of loading and of every run; may be null
   // Of weights made at load (with what making them needs for a while), activations and work space together; 0: none.
   int64_t memory_limit_bytes = 0;
+  GeneratedMode generated = GeneratedMode::kCached;
+  // Every so many runs each step that has a plainer form is run in both and compared; 0: never (canary.cc).
+  int64_t canary_every = 0;
+  std::function<void(const Demotion&)> on_demotion;  // told at once, on the thread of worker 0
 };
 
 struct MemoryUse {
@@ -54,11 +69,17 @@ class Executor {
   const MemoryUse& memory() const { return memory_; }
   int64_t max_batch_tokens() const;
   int64_t max_batch_outputs() const;
+  std::span<const Demotion> demotions() const { return demotions_; }
+  // How many steps run a generated function now, and why the rest of those that could do not; ok while it is built.
+  int64_t num_generated_steps() const;
+  const Status& generated_status() const { return generated_->status(); }
   // Where step timers of later runs go; null stops them.
   void set_trace(Trace* trace) { options_.trace = trace; }
 
  private:
   struct PreparedKernel;
+  struct Form;
+  struct CanaryCopies;
   struct Context;
   struct Routing;
 
@@ -80,10 +101,21 @@ class Executor {
   // run.cc
   tensor::View view(plan::BufferId id, const Context& context) const;
   void run_block(const plan::Block& block, Context& context);
+  void run_kernel(const plan::Step& step, Context& context);
   void run_step(const plan::KernelStep& step, Context& context);
   void run_step(const plan::PerExpertStep& step, Context& context);
   void run_step(const plan::IfStep& step, Context& context);
   void route(const plan::PerExpertStep& step, const Context& context);
+
+  // forms.cc
+  PreparedKernel& prepared(const plan::KernelStep& step) const;
+  Status add_form(const plan::KernelStep& step, const std::string& symbol, PreparedKernel& kernel);
+  void install_generated();
+  void run_form(const Form& form, const plan::KernelStep& step, Context& context);
+
+  // canary.cc
+  void run_with_canary(const plan::Step& step, Context& context);
+  void demote(const plan::Step& step, PreparedKernel& kernel, double error);
 
   struct Freer {
     void operator()(std::byte* memory) const;
@@ -102,6 +134,11 @@ class Executor {
   std::vector<std::pair<const plan::KernelStep*, std::unique_ptr<PreparedKernel>>> kernels_;  // sorted by step
   Memory arena_, workspace_;
   std::unique_ptr<Routing> routing_;
+  std::unique_ptr<GeneratedCode> generated_;
+  std::shared_ptr<device::NativeCode> native_code_;
+  std::unique_ptr<CanaryCopies> canary_;
+  std::vector<Demotion> demotions_;
+  int64_t num_runs_ = 0;
   std::vector<int32_t> tokens_, positions_, output_rows_;
   const plan::Bucket* bucket_ = nullptr;  // of the last run
   tensor::SymbolValues values_;           // of the last run

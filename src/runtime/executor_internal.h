@@ -11,9 +11,17 @@
 
 namespace firstlight::runtime {
 
-struct Executor::PreparedKernel {
+// One way to run a step: a kernel of the catalog, or a generated function.
+struct Executor::Form {
+  std::string name;
   const kernels::KernelBody* body = nullptr;
   std::unique_ptr<kernels::Prepared> prepared;
+  plan::GeneratedFunction generated = nullptr;
+};
+
+struct Executor::PreparedKernel {
+  std::vector<Form> forms;  // best first; the last one is the plainest there is
+  size_t active = 0;
   std::vector<tensor::Type> operand_types, result_types;
 
   catalog::Signature signature(const plan::KernelStep& step) const;
@@ -27,7 +35,9 @@ struct Executor::Context {
   const plan::Bucket* bucket = nullptr;  // null while loading
   tensor::SymbolValues values;
   int64_t expert = -1;                        // inside a per-expert step
+  bool canary = false;                        // this run compares forms
   std::vector<tensor::View> inputs, outputs;  // scratch of run_step
+  std::vector<const float*> operands;         // the same for a generated function
 };
 
 // Which rows go to which expert, made anew by each per-expert step. A group holds no token twice, so that it fits the
@@ -43,6 +53,12 @@ struct Executor::Routing {
     std::vector<Row> rows;
   };
   std::vector<Group> groups;  // by expert; those of one expert that follow the first are seldom there
+};
+
+// What a comparison of two forms keeps; worker 0 fills it between barriers.
+struct Executor::CanaryCopies {
+  std::vector<std::vector<std::byte>> inputs;  // those that the results overwrite; empty: none
+  std::vector<std::vector<std::byte>> outputs;
 };
 
 }  // namespace firstlight::runtime

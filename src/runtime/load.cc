@@ -14,14 +14,6 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-catalog::ComputeMode mode_of(const ops::Attributes& attributes) {
-  if (!attributes.has("compute")) return catalog::ComputeMode::kF32;
-  const std::string& name = attributes.get_string("compute");
-  return name == "int8"   ? catalog::ComputeMode::kInt8
-         : name == "bf16" ? catalog::ComputeMode::kBf16
-                          : catalog::ComputeMode::kF32;
-}
-
 // Whether the bytes lie where a kernel can not read an element in one go: they are copied once instead.
 bool is_misplaced(const std::byte* data, tensor::DType type) {
   const auto& info = tensor::dtype_info(type);
@@ -30,14 +22,6 @@ bool is_misplaced(const std::byte* data, tensor::DType type) {
 }
 
 }  // namespace
-
-catalog::Signature Executor::PreparedKernel::signature(const plan::KernelStep& step) const {
-  return {.op = step.op,
-          .operands = operand_types,
-          .results = result_types,
-          .attributes = step.attributes,
-          .mode = mode_of(step.attributes)};
-}
 
 void Executor::Freer::operator()(std::byte* memory) const { std::free(memory); }
 
@@ -58,7 +42,8 @@ Executor::Executor(plan::Plan plan, const formats::Checkpoint& checkpoint, Threa
       options_(options),
       fixed_data_(plan_.buffers.size(), nullptr),
       owned_(plan_.buffers.size()),
-      routing_(std::make_unique<Routing>()) {}
+      routing_(std::make_unique<Routing>()),
+      canary_(std::make_unique<CanaryCopies>()) {}
 
 Executor::~Executor() = default;
 
@@ -73,6 +58,8 @@ Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const format
   FL_TRY(executor->allocate_memory());
   FL_TRY(executor->copy_misplaced_files());
   FL_TRY(executor->run_load_steps());
+  executor->generated_ = GeneratedCode::start(executor->plan_.source, options.generated);
+  executor->install_generated();
   return executor;
 }
 
@@ -132,26 +119,13 @@ Status Executor::prepare_steps(const std::vector<plan::Step>& steps) {
 
 Status Executor::prepare_kernel(const plan::KernelStep& step) {
   auto kernel = std::make_unique<PreparedKernel>();
-  kernel->body = kernels::find_kernel(step.symbol);
-  if (kernel->body == nullptr) return internal_error("kernel " + step.symbol + " has no body in this build");
   for (const plan::BufferId id : step.inputs) {
     kernel->operand_types.push_back(id < 0 ? tensor::Type::state() : plan_.buffer(id).type);
   }
   for (const plan::BufferId id : step.outputs) kernel->result_types.push_back(plan_.buffer(id).type);
   if (step.outputs.empty()) kernel->result_types.push_back(tensor::Type::state());
-  if (kernel->body->prepare != nullptr) {
-    const catalog::Signature signature = kernel->signature(step);
-    kernel->prepared = FL_TRY(kernel->body->prepare(
-        {.signature = signature, .state = step.state < 0 ? nullptr : &plan_.states[static_cast<size_t>(step.state)]}));
-  }
-  int64_t workspace = 0;
-  if (kernel->body->workspace_bytes != nullptr) {
-    for (const plan::Bucket& bucket : plan_.buckets) {
-      workspace = std::max(workspace, kernel->body->workspace_bytes(kernel->signature(step), bucket.largest_values(),
-                                                                    pool_.num_threads()));
-    }
-  }
-  memory_.workspace_bytes = std::max(memory_.workspace_bytes, workspace);
+  FL_TRY(add_form(step, step.symbol, *kernel));
+  if (!step.fallback.empty() && options_.canary_every > 0) FL_TRY(add_form(step, step.fallback, *kernel));
   kernels_.emplace_back(&step, std::move(kernel));
   return ok_status();
 }

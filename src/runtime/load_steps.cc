@@ -144,7 +144,8 @@ Status Executor::run_load_step(size_t index) {
                     .values = {},
                     .expert = -1,
                     .inputs = {},
-                    .outputs = {}};
+                    .outputs = {},
+                    .operands = {}};
     run_step(step, context);
   });
   return ok_status();

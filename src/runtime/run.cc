@@ -37,6 +37,8 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
   std::copy(batch.tokens.begin(), batch.tokens.end(), tokens_.begin());
   std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows_.begin());
+  install_generated();
+  const bool compares = options_.canary_every > 0 && num_runs_++ % options_.canary_every == 0;
   pool_.run([&](Worker& worker) {
     Context context{.worker = worker,
                     .batch = &batch,
@@ -44,8 +46,10 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
                     .bucket = bucket_,
                     .values = values_,
                     .expert = -1,
+                    .canary = compares,
                     .inputs = {},
-                    .outputs = {}};
+                    .outputs = {},
+                    .operands = {}};
     run_block(plan_.body, context);
   });
   return ok_status();
@@ -94,26 +98,27 @@ void Executor::run_block(const plan::Block& block, Context& context) {
   Trace* trace = context.worker.index() == 0 ? options_.trace : nullptr;
   for (const plan::Step& step : block.steps) {
     StepTimer timer(trace, step.label, step.step_class);
-    std::visit([&](const auto& body) { run_step(body, context); }, step.body);
+    if (std::holds_alternative<plan::KernelStep>(step.body)) {
+      run_kernel(step, context);
+    } else {
+      std::visit([&](const auto& body) { run_step(body, context); }, step.body);
+    }
     context.worker.barrier();
   }
 }
 
+void Executor::run_kernel(const plan::Step& step, Context& context) {
+  if (context.canary) return run_with_canary(step, context);
+  run_step(std::get<plan::KernelStep>(step.body), context);
+}
+
 void Executor::run_step(const plan::KernelStep& step, Context& context) {
-  const auto found = std::lower_bound(kernels_.begin(), kernels_.end(), &step,
-                                      [](const auto& entry, const plan::KernelStep* key) { return entry.first < key; });
-  const PreparedKernel& kernel = *found->second;
+  const PreparedKernel& kernel = prepared(step);
   context.inputs.clear();
   context.outputs.clear();
   for (const plan::BufferId id : step.inputs) context.inputs.push_back(view(id, context));
   for (const plan::BufferId id : step.outputs) context.outputs.push_back(view(id, context));
-  const kernels::KernelCall call{.prepared = kernel.prepared.get(),
-                                 .inputs = context.inputs,
-                                 .outputs = context.outputs,
-                                 .batch = context.batch,
-                                 .state = step.state < 0 ? nullptr : &context.states[static_cast<size_t>(step.state)],
-                                 .workspace = {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)}};
-  kernel.body->run(call, context.worker);
+  run_form(kernel.forms[kernel.active], step, context);
 }
 
 void Executor::route(const plan::PerExpertStep& step, const Context& context) {

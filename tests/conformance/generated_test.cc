@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every case that CPU source can be generated for: one translation unit of all of them, built by the host's compiler,
+// each function against the reference body within the case's bound.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "compiler/codegen/cpu_source.h"
+#include "device/cpu/native_code.h"
+#include "plan/plan.h"
+#include "run_case.h"
+
+namespace firstlight::conformance {
+namespace {
+
+struct Generated {
+  Case c;
+  std::string name;
+  bool rows;
+};
+
+std::vector<float> floats(const Tensor& t) {
+  const auto values = t.values();
+  return {values.begin(), values.end()};
+}
+
+// In two parts, as two workers would.
+std::vector<float> run(const Generated& g, plan::GeneratedFunction function, const tensor::Type& result) {
+  std::vector<std::vector<float>> operands;
+  for (const Tensor& t : g.c.operands) operands.push_back(floats(t));
+  std::vector<const float*> in;
+  for (const auto& operand : operands) in.push_back(operand.data());
+  const int64_t elements = tensor::num_elements(result.shape);
+  std::vector<float> out(static_cast<size_t>(elements) + 16, 12345.0f);
+  std::vector<int64_t> dims;
+  for (const tensor::Dim& dim : result.shape) dims.push_back(dim.factor);
+  const tensor::Shape& counted = g.c.op == ops::OpKind::kMap ? result.shape : g.c.operands[0].type.shape;
+  const int64_t width = counted.empty() ? 1 : counted.back().factor;
+  const int64_t all = tensor::num_elements(counted);
+  const int64_t total = g.rows ? (width == 0 ? 0 : all / width) : elements;
+  const int64_t half = total / 2;
+  if (half > 0) function(in.data(), out.data(), dims.data(), 0, half);
+  if (total > half) function(in.data(), out.data(), dims.data(), half, total);
+  for (size_t i = static_cast<size_t>(elements); i < out.size(); ++i) EXPECT_EQ(out[i], 12345.0f) << g.c.name;
+  out.resize(static_cast<size_t>(elements));
+  return out;
+}
+
+TEST(Generated, AgreesWithTheReference) {
+  const auto compiler = device::find_native_compiler();
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().message();
+  compiler::CpuUnit unit;
+  std::vector<Generated> all;
+  for (const Case& c : all_cases()) {
+    const auto operands = operand_types(c);
+    const auto results = result_types(c);
+    auto function = compiler::cpu_function({c.op, operands, results, c.attributes});
+    if (!function.ok()) continue;
+    const bool rows = function->rows;
+    all.push_back({c, unit.add(*std::move(function)), rows});
+  }
+  ASSERT_GT(all.size(), 40u);
+  std::string folder = (std::filesystem::temp_directory_path() / "generated-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto code = device::NativeCode::build(unit.text(), *compiler, folder);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(code.ok()) << code.status().message();
+  ThreadPool pool({1, false, 20});
+  for (const Generated& g : all) {
+    const auto function = reinterpret_cast<plan::GeneratedFunction>((*code)->symbol(g.name));
+    ASSERT_NE(function, nullptr) << g.name;
+    const auto operands = operand_types(g.c);
+    const auto results = result_types(g.c);
+    const auto* row =
+        catalog::select_kernel(catalog::Backend::kReference, {}, {g.c.op, operands, results, g.c.attributes});
+    const auto wanted = run_case(g.c, *row, catalog::ComputeMode::kF32, pool).value().results[0].values();
+    const auto found = run(g, function, results[0]);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto value = static_cast<double>(found[i]);
+      const std::string where =
+          std::string(ops::op_name(g.c.op)) + " \"" + g.c.name + "\" element " + std::to_string(i);
+      if (std::isnan(wanted[i]) || std::isinf(wanted[i])) {
+        EXPECT_TRUE(std::isnan(wanted[i]) ? std::isnan(value) : value == wanted[i])
+            << where << ": " << value << " " << wanted[i];
+      } else {
+        EXPECT_NEAR(value, wanted[i], g.c.bound.absolute + g.c.bound.relative * std::fabs(wanted[i])) << where;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace firstlight::conformance
