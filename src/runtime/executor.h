@@ -135,7 +135,7 @@ class Executor {
   Memory arena_, workspace_;
   std::unique_ptr<Routing> routing_;
   std::unique_ptr<GeneratedCode> generated_;
-  std::shared_ptr<device::NativeCode> native_code_;
+  std::shared_ptr<device::LoadedLibrary> native_code_;
   std::unique_ptr<CanaryCopies> canary_;
   std::vector<Demotion> demotions_;
   int64_t num_runs_ = 0;

@@ -56,7 +56,7 @@ void Executor::install_generated() {
   if (code == nullptr) return;
   for (auto& [step, kernel] : kernels_) {
     if (step->generated.empty()) continue;
-    const auto function = reinterpret_cast<plan::GeneratedFunction>(code->symbol(step->generated));
+    const auto function = reinterpret_cast<plan::GeneratedFunction>(code->symbol(step->generated.c_str()));
     if (function == nullptr) continue;
     kernel->forms.insert(kernel->forms.begin(), Form{.name = step->generated, .generated = function});
     if (kernel->active > 0) ++kernel->active;

@@ -26,15 +26,15 @@ class GeneratedCode {
   static std::unique_ptr<GeneratedCode> start(std::string source, GeneratedMode mode);
 
   // The code, once; null before it has come and after it was taken.
-  std::shared_ptr<device::NativeCode> take();
+  std::shared_ptr<device::LoadedLibrary> take();
   const Status& status() const { return status_; }
 
  private:
   GeneratedCode() = default;
-  using Built = Result<std::shared_ptr<device::NativeCode>>;
+  using Built = Result<std::shared_ptr<device::LoadedLibrary>>;
 
   Status status_;
-  std::shared_ptr<device::NativeCode> ready_;
+  std::shared_ptr<device::LoadedLibrary> ready_;
   std::future<Built> building_;
   std::jthread builder_;
 };

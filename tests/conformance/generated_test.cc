@@ -49,7 +49,7 @@ std::vector<float> run(const Generated& g, plan::GeneratedFunction function, con
 }
 
 TEST(Generated, AgreesWithTheReference) {
-  const auto compiler = device::find_native_compiler();
+  const auto compiler = device::HostCompiler::find();
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().message();
   compiler::CpuUnit unit;
   std::vector<Generated> all;
@@ -64,12 +64,12 @@ TEST(Generated, AgreesWithTheReference) {
   ASSERT_GT(all.size(), 40u);
   std::string folder = (std::filesystem::temp_directory_path() / "generated-XXXXXX").string();
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const auto code = device::NativeCode::build(unit.text(), *compiler, folder);
+  const auto code = device::NativeCodeBuilder::open(*compiler, folder).value().build(unit.text());
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(code.ok()) << code.status().message();
   ThreadPool pool({1, false, 20});
   for (const Generated& g : all) {
-    const auto function = reinterpret_cast<plan::GeneratedFunction>((*code)->symbol(g.name));
+    const auto function = reinterpret_cast<plan::GeneratedFunction>((*code)->symbol(g.name.c_str()));
     ASSERT_NE(function, nullptr) << g.name;
     const auto operands = operand_types(g.c);
     const auto results = result_types(g.c);

@@ -80,7 +80,7 @@ class FormsTest : public testing::Test {
 };
 
 TEST_F(FormsTest, GeneratedFunctionsTakeTheirPlaces) {
-  if (const auto compiler = device::find_native_compiler(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
+  if (const auto compiler = device::HostCompiler::find(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
   const auto waiting = executor(compiled(true), runtime::GeneratedMode::kWait);
   EXPECT_EQ(waiting->num_generated_steps(), 6) << waiting->generated_status().message();
   expect_near(run(*waiting), right());
@@ -89,7 +89,7 @@ TEST_F(FormsTest, GeneratedFunctionsTakeTheirPlaces) {
 }
 
 TEST_F(FormsTest, ComposedUntilTheyAreBuilt) {
-  if (const auto compiler = device::find_native_compiler(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
+  if (const auto compiler = device::HostCompiler::find(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
   const auto wanted = right();
   const auto cached = executor(compiled(true), runtime::GeneratedMode::kCached);
   EXPECT_EQ(cached->num_generated_steps(), 0);  // nobody built them yet
@@ -109,17 +109,16 @@ TEST_F(FormsTest, AnExecutorMayGoWhileItsCodeIsBuilt) {
 }
 
 TEST_F(FormsTest, WithoutACompilerTheComposedFormsStay) {
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", "/nowhere", 1);
+  ::setenv("FIRSTLIGHT_CXX", "/nowhere/c++", 1);
   const auto composed = executor(compiled(true), runtime::GeneratedMode::kWait);
-  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("FIRSTLIGHT_CXX");
   EXPECT_EQ(composed->num_generated_steps(), 0);
   EXPECT_EQ(composed->generated_status().code(), StatusCode::kUnsupported);
   expect_near(run(*composed), right());
 }
 
 TEST_F(FormsTest, AGeneratedFunctionWrongOnOneShapeIsDemotedThere) {
-  if (const auto compiler = device::find_native_compiler(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
+  if (const auto compiler = device::HostCompiler::find(); !compiler.ok()) GTEST_SKIP() << compiler.status().message();
   plan::Plan plan = compiled(true);
   const std::string name = norm(plan, 8).generated;
   const size_t at = plan.source.find("x[i] * r", plan.source.find(name));

@@ -25,7 +25,7 @@ std::string hash_of(std::string_view text) {
 CpuFunction named(OpKind op, const std::string& body) {
   CpuFunction function;
   function.name = "fl_" + std::string(ops::op_name(op)) + "_" + hash_of(body);
-  function.text = "extern \"C\" void " + function.name +
+  function.text = "extern \"C\" __attribute__((visibility(\"default\"))) void " + function.name +
                   "(const float* const* in, float* out, const fl_int* dims, fl_int begin, fl_int end) {\n" + body +
                   "}\n\n";
   return function;

@@ -1,59 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ source into code of this process: the host's own compiler makes a shared object, kept in a folder under the hash
-// of source, compiler, flags and CPU, so that the next process only loads it. What the compiler sees is source that
-// Firstlight generated; nothing of a checkpoint is ever compiled.
+// Generated C++ as code of this process, kept in a folder under the hash of source, compiler, flags, so that the next
+// process only loads it. What the compiler sees is source that Firstlight wrote; nothing of a checkpoint is compiled.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "device/host_compiler.h"
 
 namespace firstlight::device {
-
-struct NativeCompiler {
-  std::string path;                // "/usr/bin/c++"
-  std::string version;             // its first line of --version
-  std::vector<std::string> flags;  // behind -shared -fPIC
-};
-
-// $FIRSTLIGHT_CXX, else $CXX, else c++, g++ or clang++ on the PATH; flags for this CPU's instructions. Errors:
-// kUnsupported where there is none.
-Result<NativeCompiler> find_native_compiler();
 
 // $FIRSTLIGHT_CACHE, else $XDG_CACHE_HOME/firstlight, else ~/.cache/firstlight; made where it is missing, for this user
 // alone. Errors: kUnavailable where it can not be made, or is another user's or writable by others.
 Result<std::filesystem::path> default_cache_dir();
 
-// A loaded shared object. Stays loaded while anyone holds it.
-class NativeCode {
+class NativeCodeBuilder {
  public:
-  ~NativeCode();
-  NativeCode(const NativeCode&) = delete;
-  NativeCode& operator=(const NativeCode&) = delete;
+  // Flags for this CPU's instructions. Errors: those of HostCompiler::find and default_cache_dir.
+  static Result<NativeCodeBuilder> open();
+  // Errors: kUnavailable where the folder is another user's or writable by others.
+  static Result<NativeCodeBuilder> open(HostCompiler compiler, std::filesystem::path cache_dir);
 
   // From the folder, or null when it is not there.
-  static Result<std::shared_ptr<NativeCode>> cached(std::string_view source, const NativeCompiler& compiler,
-                                                    const std::filesystem::path& cache_dir);
-  // From the folder, or compiled into it: seconds of one core, at the lowest priority. Errors: kInvalidData with the
-  // first lines of the compiler's log, kUnavailable when the folder or the compiler fails, or `stop` is asked for: the
-  // compiler is ended then.
-  static Result<std::shared_ptr<NativeCode>> build(std::string_view source, const NativeCompiler& compiler,
-                                                   const std::filesystem::path& cache_dir,
-                                                   const std::stop_token& stop = {});
+  std::shared_ptr<LoadedLibrary> cached(const std::string& source) const;
+  // From the folder, or compiled into it: seconds of one core, at the lowest priority. Errors: those of
+  // HostCompiler::compile, kCancelled when `stop` was asked for.
+  Result<std::shared_ptr<LoadedLibrary>> build(const std::string& source, const std::stop_token& stop = {}) const;
 
-  void* symbol(const std::string& name) const;  // null when there is none
+  // The file of a source in the folder: 32 hexadecimal digits.
+  std::filesystem::path file_of(const std::string& source) const;
 
  private:
-  explicit NativeCode(void* handle) : handle_(handle) {}
-  void* handle_;
-};
+  NativeCodeBuilder(HostCompiler compiler, std::filesystem::path cache_dir);
 
-// The name a source has in the folder: 32 hexadecimal digits.
-std::string native_code_key(std::string_view source, const NativeCompiler& compiler);
+  HostCompiler compiler_;
+  std::filesystem::path cache_dir_;
+  std::vector<std::string> flags_;
+};
 
 }  // namespace firstlight::device

@@ -11,9 +11,9 @@
 #include "device/assemble.h"
 #include "device/cpu/detect.h"
 #include "device/dialect/simt.fl.h"
+#include "device/host_compiler.h"
 #include "device/kernel_library.h"
 #include "device/simt/block.h"
-#include "device/simt/host_compiler.h"
 #include "device/simt/host_memory.h"
 #include "device/simt/host_queue.h"
 

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -28,16 +30,27 @@ class LoadedLibrary {
 
 class HostCompiler {
  public:
-  // The first of c++, g++, clang++ on the path that runs. Errors: kUnsupported, naming those.
+  // $FIRSTLIGHT_CXX or $CXX where it is set, else the first of c++, g++, clang++ on the path that runs. Errors:
+  // kUnsupported, naming those.
   static Result<HostCompiler> find();
   // `program` as posix_spawnp takes it.
   static Result<HostCompiler> of(const std::string& program);
 
+  const std::string& program() const { return program_; }
   const std::string& version() const { return version_; }
 
+  struct Options {
+    std::vector<std::string> flags = {"-std=c++20", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-fno-math-errno"};
+    bool in_background = false;  // at the lowest priority
+    std::stop_token stop;        // asked for: the compiler is ended, kCancelled
+  };
   // Compiles `source` to the shared object at `output`, which appears whole or not at all; what it needs besides lies
   // in the same folder for the time being. Errors: kInvalidData with the first lines of the compiler's messages.
-  Status compile(const std::string& name, const std::string& source, const std::filesystem::path& output) const;
+  Status compile(const std::string& name, const std::string& source, const std::filesystem::path& output,
+                 const Options& options) const;
+  Status compile(const std::string& name, const std::string& source, const std::filesystem::path& output) const {
+    return compile(name, source, output, Options());
+  }
 
  private:
   HostCompiler(std::string program, std::string version) : program_(std::move(program)), version_(std::move(version)) {}

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/simt/host_compiler.h"
+#include "device/host_compiler.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <system_error>
-#include <vector>
+#include <thread>
 
 #include "device/assemble.h"
 
@@ -28,8 +32,9 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-// The exit status of a program whose output goes to a file; -1 where it could not be started.
-int run_program(std::vector<std::string> words, const std::filesystem::path& output) {
+// The exit status of a program whose output goes to a file; -1 where it could not be started or was stopped.
+int run_program(std::vector<std::string> words, const std::filesystem::path& output,
+                const HostCompiler::Options& options = {}) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -42,9 +47,14 @@ int run_program(std::vector<std::string> words, const std::filesystem::path& out
   const int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return -1;
+  if (options.in_background) setpriority(PRIO_PROCESS, static_cast<id_t>(child), 19);
   int state = 0;
-  while (waitpid(child, &state, 0) < 0) {
-    if (errno != EINTR) return -1;
+  for (;;) {
+    const pid_t ended = waitpid(child, &state, WNOHANG);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR) return -1;
+    if (options.stop.stop_requested()) kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
@@ -75,6 +85,10 @@ LoadedLibrary::~LoadedLibrary() { dlclose(handle_); }
 void* LoadedLibrary::symbol(const char* name) const { return dlsym(handle_, name); }
 
 Result<HostCompiler> HostCompiler::find() {
+  for (const char* variable : {"FIRSTLIGHT_CXX", "CXX"}) {
+    const char* program = std::getenv(variable);
+    if (program != nullptr && *program != '\0') return of(program);
+  }
   for (const char* program : {"c++", "g++", "clang++"}) {
     auto compiler = of(program);
     if (compiler.ok()) return compiler;
@@ -91,8 +105,8 @@ Result<HostCompiler> HostCompiler::of(const std::string& program) {
   return HostCompiler(program, version);
 }
 
-Status HostCompiler::compile(const std::string& name, const std::string& source,
-                             const std::filesystem::path& output) const {
+Status HostCompiler::compile(const std::string& name, const std::string& source, const std::filesystem::path& output,
+                             const Options& options) const {
   const auto text = beside(output, ".cc");
   const auto object = beside(output, ".so");
   const auto log = beside(output, ".log");
@@ -101,13 +115,17 @@ Status HostCompiler::compile(const std::string& name, const std::string& source,
     file << source;
     if (!file.flush()) return not_found(text.string() + " can not be written");
   }
-  const int status =
-      run_program({program_, "-std=c++20", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-fno-math-errno", "-fPIC",
-                   "-fvisibility=hidden", "-shared", "-w", text.string(), "-o", object.string()},
-                  log);
+  std::vector<std::string> words = {program_};
+  words.insert(words.end(), options.flags.begin(), options.flags.end());
+  words.insert(words.end(), {"-fPIC", "-fvisibility=hidden", "-shared", "-w", text.string(), "-o", object.string()});
+  const int status = run_program(std::move(words), log, options);
   const std::string messages = read_text(log);
   remove_quietly(text);
   remove_quietly(log);
+  if (options.stop.stop_requested()) {
+    remove_quietly(object);
+    return cancelled("building '" + name + "' was stopped");
+  }
   if (status != 0) {
     remove_quietly(object);
     return invalid_data("kernel source '" + name + "' does not build: " + first_lines(messages));
