@@ -144,7 +144,7 @@ Status probe_mma(Device& device, const Module& module) {
 Status check_warp_results(int warp_width, std::span<const int32_t> seen, std::span<const float> sums,
                           std::span<const float> most, std::span<const int32_t> warps) {
   const auto width = static_cast<size_t>(warp_width);
-  const std::string stated = "warps of " + std::to_string(warp_width) + " lanes, ";
+  const std::string stated = "warps of " + std::to_string(warp_width) + " lanes";
   FL_TRY(compare("shuffle", seen, [&](size_t t) { return t ^ (width - 1); }).with_context(stated));
   FL_TRY(compare("sum", sums, [&](size_t t) {
            const size_t first = t / width * width;

@@ -35,8 +35,7 @@ Result<std::shared_ptr<HostMemory>> HostMemory::allocate(std::shared_ptr<MemoryA
   memory->block_ = static_cast<std::byte*>(block);
   memory->data_ = memory->block_ + kEdgeBytes;
   memory->bytes_ = bytes;
-  std::memset(memory->block_, std::to_integer<int>(kEdge), kEdgeBytes);
-  std::memset(memory->data_ + bytes, std::to_integer<int>(kEdge), kEdgeBytes);
+  memory->mend_edges();
   if (poison) std::memset(memory->data_, 0xff, static_cast<size_t>(bytes));
   return memory;
 }
@@ -52,6 +51,12 @@ HostMemory::~HostMemory() {
   if (block_ == nullptr) return;
   account_->used_bytes.fetch_sub(bytes_);
   std::free(block_);
+}
+
+void HostMemory::mend_edges() {
+  if (block_ == nullptr) return;
+  std::memset(block_, std::to_integer<int>(kEdge), kEdgeBytes);
+  std::memset(data_ + bytes_, std::to_integer<int>(kEdge), kEdgeBytes);
 }
 
 bool HostMemory::edges_are_whole() const { return block_ == nullptr || (is_edge(block_) && is_edge(data_ + bytes_)); }

@@ -28,6 +28,7 @@ class HostMemory final : public Memory {
   int64_t bytes() const { return bytes_; }
   // Whether nobody wrote over the edges.
   bool edges_are_whole() const;
+  void mend_edges();
 
   static constexpr int64_t kAlignment = 64;
 

@@ -90,6 +90,7 @@ Status Task::check_edges() const {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* buffer = std::get_if<Buffer>(&arguments[i]);
     if (buffer == nullptr || !*buffer || host(*buffer)->edges_are_whole()) continue;
+    host(*buffer)->mend_edges();  // told once
     return invalid_argument("kernel '" + kernel.signature().name + "': something was written beyond the memory of " +
                             kernel.signature().parameters[i].name);
   }
