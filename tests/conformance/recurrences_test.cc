@@ -161,6 +161,46 @@ TEST_P(RecurrenceRowTest, PiecesGiveWhatTheWholeGives) {
   EXPECT_GT(ran, 0) << "no case for this row";
 }
 
+// Row `row` of an operand is no number.
+Case with_nan_row(const Case& c, size_t operand, int64_t row) {
+  Case out = c;
+  Tensor& t = out.operands[operand];
+  const auto width = static_cast<size_t>(tensor::num_elements(t.type.shape) / t.type.shape[0].factor);
+  const std::vector<float> nothing(width, std::nanf(""));
+  std::memcpy(t.data.data() + static_cast<size_t>(row) * width * sizeof(float), nothing.data(), width * sizeof(float));
+  return out;
+}
+
+TEST_P(RecurrenceRowTest, ARowThatIsNoNumberSpoilsNothingBeforeItAndNoOtherSequence) {
+  const KernelRow& row = GetParam();
+  if (!device::detect_cpu().features.has(row.needs)) {
+    GTEST_SKIP() << "needs a CPU with " << target::features_to_string(row.needs);
+  }
+  ThreadPool pool({2, false, 20});
+  for (const Case& c : cases()) {
+    const auto operands = operand_types(c);
+    const auto results = result_types(c);
+    if (c.op != row.op || !row.accepts({c.op, operands, results, c.attributes})) continue;
+    const int64_t first = c.state[0].sequences[0].num_tokens;  // tokens of the first sequence
+    const int64_t total = results[0].shape[0].factor;
+    if (first < 8) continue;
+    constexpr int64_t kSpoilt = 5;
+    const std::vector<double> clean = run_case(c, row, ComputeMode::kF32, pool).value().results[0].values();
+    const auto width = static_cast<int64_t>(clean.size()) / total;
+    for (size_t i = 0; i < c.operands.size(); ++i) {
+      if (c.operands[i].type.is_state() || !is_per_token(c, i)) continue;
+      const auto y = run_case(with_nan_row(c, i, kSpoilt), row, ComputeMode::kF32, pool).value().results[0].values();
+      const std::string where = std::string(ops::op_name(c.op)) + " \"" + c.name + "\" operand " + std::to_string(i);
+      for (int64_t at = 0; at < total * width; ++at) {
+        if (at / width >= kSpoilt && at / width < first) continue;
+        ASSERT_EQ(y[static_cast<size_t>(at)], clean[static_cast<size_t>(at)]) << where << ", row " << at / width;
+      }
+      const auto spoilt = y.begin() + kSpoilt * width;
+      EXPECT_TRUE(std::any_of(spoilt, spoilt + 2 * width, [](double v) { return std::isnan(v); })) << where;
+    }
+  }
+}
+
 // One long sequence with factors near 1, so that much of its beginning is still there at its end.
 Case long_case(ops::OpKind op, bool by_key) {
   constexpr int64_t kTokens = 4096, kHeads = 2, kKey = 64, kValue = 48;

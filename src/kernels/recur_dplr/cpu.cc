@@ -17,10 +17,10 @@ void run(const KernelCall& call, Worker& worker) {
   const int64_t columns = padded(key);
   const int64_t copy = columns == key ? 0 : value * columns;
   float* scratch = scratch_floats(worker, copy + 6 * columns);
-  std::fill(scratch, scratch + copy, 0.0f);
   const auto row_bytes = static_cast<size_t>(key) * sizeof(float);
   for_parts(call, worker, heads, [&](size_t s, const plan::SequenceSpan& sequence, int64_t head) {
     float* stored = fixed_state(call, s) + head * key * value;
+    std::fill(scratch, scratch + copy, 0.0f);  // behind the rows too: what the head before left may be no number
     for (int64_t j = 0; copy > 0 && j < value; ++j) std::memcpy(scratch + j * columns, stored + j * key, row_bytes);
     const int64_t at = sequence.first_row * heads + head;
     const auto operand_at = [&](size_t i, int64_t width) { return call.inputs[i].as<const float>() + at * width; };
