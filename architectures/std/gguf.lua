@@ -71,9 +71,14 @@ end
 
 local families = {}
 
+-- Mixtral's files name the architecture llama too.
 function families.llama(g, key, c)
-  c.model_type = "llama"
   head_size(key, c)
+  if (key.int("expert_count", 0) or 0) > 0 then
+    c.model_type, c.num_local_experts, c.num_experts_per_tok = "mixtral", key.int "expert_count", key.int "expert_used_count"
+    return
+  end
+  c.model_type = "llama"
   c.attention_bias = gguf_shape "blk.0.attn_q.bias" ~= nil
   c.mlp_bias = gguf_shape "blk.0.ffn_gate.bias" ~= nil
 end
@@ -155,9 +160,75 @@ function families.deepseek2(g, key, c)
   end
 end
 
+-- As for gemma3, the scale of queries follows from the size of the model.
+function families.gemma2(g, key, c)
+  c.model_type = "gemma2"
+  head_size(key, c)
+  c.hidden_activation, c.hidden_act = "gelu_pytorch_tanh", nil
+  c.query_pre_attn_scalar = c.num_hidden_layers == 46 and c.hidden_size // c.num_attention_heads or c.head_dim
+  c.sliding_window = key.int "attention.sliding_window"
+  c.final_logit_softcapping = key.number("final_logit_softcapping", nil) or null
+  c.attn_logit_softcapping = key.number("attn_logit_softcapping", nil) or null
+  c.rope_parameters.rope_theta = c.rope_parameters.rope_theta or 10000.0
+end
+
+function families.olmo2(g, key, c)
+  c.model_type = "olmo2"
+  head_size(key, c)
+end
+
+function families.smollm3(g, key, c)
+  c.model_type, c.no_rope_layer_interval = "smollm3", 4
+  head_size(key, c)
+end
+
+function families.granite(g, key, c)
+  c.model_type = "granite"
+  head_size(key, c)
+  c.attention_multiplier = key.number("attention.scale", nil) or (c.head_dim or c.hidden_size // c.num_attention_heads) ^ -0.5
+  c.embedding_multiplier, c.residual_multiplier = key.number("embedding_scale", 1.0), key.number("residual_scale", 1.0)
+  c.logits_scaling = key.number("logit_scale", 1.0)
+end
+
+-- The divisors of longrope stand in two tensors.
+function families.phi3(g, key, c)
+  c.model_type = "phi3"
+  local width, turned = c.hidden_size // c.num_attention_heads, key.int("rope.dimension_count", nil)
+  local r = c.rope_parameters
+  if turned and turned ~= width then r.partial_rotary_factor = turned / width end
+  local original = key.int("rope.scaling.original_context_length", nil)
+  local attention_factor = key.number("rope.scaling.attn_factor", nil)
+  if gguf_shape "rope_factors_short.weight" then
+    r.rope_type, r.original_max_position_embeddings, r.attention_factor = "longrope", original, attention_factor
+    r.short_factor, r.long_factor = gguf_floats "rope_factors_short.weight", gguf_floats "rope_factors_long.weight"
+  else
+    key.waive("rope.scaling.original_context_length", "the rope is not scaled")
+    key.waive("rope.scaling.attn_factor", "the rope is not scaled")
+  end
+  local window = key.int("attention.sliding_window", 0)
+  c.sliding_window = window > 0 and window or nil
+end
+
+-- block_count counts the prediction layers as well.
+function families.glm4moe(g, key, c)
+  c.model_type = "glm4_moe"
+  head_size(key, c)
+  c.num_nextn_predict_layers = key.int("nextn_predict_layers", 0)
+  c.num_hidden_layers = c.num_hidden_layers - c.num_nextn_predict_layers
+  c.attention_bias, c.use_qk_norm = gguf_shape "blk.0.attn_q.bias" ~= nil, gguf_shape "blk.0.attn_q_norm.weight" ~= nil
+  c.n_routed_experts, c.num_experts_per_tok = key.int "expert_count", key.int "expert_used_count"
+  c.n_shared_experts, c.moe_intermediate_size = key.int("expert_shared_count", 0), key.int "expert_feed_forward_length"
+  c.first_k_dense_replace = key.int("leading_dense_block_count", 0)
+  c.n_group, c.topk_group = key.int("expert_group_count", 1), key.int("expert_group_used_count", 1)
+  c.routed_scaling_factor, c.norm_topk_prob = key.number("expert_weights_scale", 1.0), key.bool("expert_weights_norm", false)
+  if key.int("expert_gating_func", 2) ~= 2 then unsupported "GGUF: a glm4moe whose experts are not chosen by sigmoid" end
+end
+
 -- The class that released configs name, by model type.
 local classes = {
   llama = "LlamaForCausalLM", qwen2 = "Qwen2ForCausalLM", qwen3 = "Qwen3ForCausalLM", qwen3_moe = "Qwen3MoeForCausalLM",
+  gemma2 = "Gemma2ForCausalLM", olmo2 = "Olmo2ForCausalLM", smollm3 = "SmolLM3ForCausalLM", granite = "GraniteForCausalLM",
+  phi3 = "Phi3ForCausalLM", glm4_moe = "Glm4MoeForCausalLM", mixtral = "MixtralForCausalLM",
   gemma3_text = "Gemma3ForCausalLM", gpt_oss = "GptOssForCausalLM", deepseek_v3 = "DeepseekV3ForCausalLM",
 }
 
@@ -197,10 +268,17 @@ local layer_names = {
   ["mlp.shared_experts.gate_proj"] = "ffn_gate_shexp", ["mlp.shared_experts.up_proj"] = "ffn_up_shexp",
   ["mlp.shared_experts.down_proj"] = "ffn_down_shexp",
 }
+local sandwich = {
+  ["post_attention_layernorm"] = "post_attention_norm", ["pre_feedforward_layernorm"] = "ffn_norm",
+  ["post_feedforward_layernorm"] = "post_ffw_norm",
+}
 local other_names = {
-  gemma3_text = {
-    ["post_attention_layernorm"] = "post_attention_norm", ["pre_feedforward_layernorm"] = "ffn_norm",
-    ["post_feedforward_layernorm"] = "post_ffw_norm",
+  gemma2 = sandwich, gemma3_text = sandwich, olmo2 = sandwich,
+  glm4_moe = { ["post_attention_layernorm"] = "post_attention_norm" },
+  phi3 = { ["self_attn.qkv_proj"] = "attn_qkv", ["mlp.gate_up_proj"] = "ffn_up" },
+  mixtral = {
+    ["block_sparse_moe.gate"] = "ffn_gate_inp", ["block_sparse_moe.experts.{}.w1"] = "ffn_gate_exps",
+    ["block_sparse_moe.experts.{}.w3"] = "ffn_up_exps", ["block_sparse_moe.experts.{}.w2"] = "ffn_down_exps",
   },
   gpt_oss = { ["post_attention_layernorm"] = "post_attention_norm" },
 }
@@ -208,6 +286,10 @@ local top_names = {
   ["model.embed_tokens.weight"] = "token_embd.weight", ["model.norm.weight"] = "output_norm.weight",
   ["lm_head.weight"] = "output.weight",
 }
+
+-- Families whose q and k rows the writer permutes, and those whose norms it stores as 1 + w.
+local permuted = { llama = true, mixtral = true, granite = true, smollm3 = true }
+local plus_one = { gemma2 = true, gemma3_text = true }
 
 -- Writers of llama files put the two halves of each q and k head in turn, row by row; this puts them back.
 local function unpermute(heads, head_dim)
@@ -227,12 +309,12 @@ function gguf.mapper(c)
   local model_type = c.model_type
   local names = other_names[model_type] or {}
   local undo = {}
-  if model_type == "llama" then
+  if permuted[model_type] then
     local head_dim = c:int("head_dim", nil) or c:int "hidden_size" // c:int "num_attention_heads"
     undo.attn_q = unpermute(c:int "num_attention_heads", head_dim)
     undo.attn_k = unpermute(c:int("num_key_value_heads", nil) or c:int "num_attention_heads", head_dim)
   end
-  local is_gemma = model_type == "gemma3_text"
+  local is_gemma = plus_one[model_type]
   return function(name)
     local top = top_names[name]
     if top then return top, is_gemma and top == "output_norm.weight" and minus_one or nil end

@@ -37,7 +37,9 @@ function head.skip_prediction_layers(w, layers, stated, under)
   local count, prefix = stated, under or "model.layers"
   while count < 16 and w:has(prefix .. "." .. layers + count .. ".input_layernorm.weight") do count = count + 1 end
   if count == 0 then return end
-  w:waive_layers(prefix, layers, layers + count - 1, "extra prediction layers are not run")
+  for _, name in ipairs { prefix, "blk" } do  -- blk: in GGUF files
+    w:waive_layers(name, layers, layers + count - 1, "extra prediction layers are not run")
+  end
   if stated == 0 and not under then
     warn(count .. " layers after the last one are in the file although the config has none; left out")
   end

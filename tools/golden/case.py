@@ -22,6 +22,7 @@ class Case:
     storage: str = "float32"  # how the file stores what is not quantised
     quantise: str = ""  # "", "fp8_block" or "mxfp4"
     scale: float = 1.0  # multiplies the spread of every matrix
+    routing: float = 1e-3  # smallest margin of a routing decision; larger where bfloat16 would turn one
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
     prediction_layer: bool = False  # add the tensors of a next-token prediction layer behind the last layer
     drop_config: tuple = ()  # keys that the patched config leaves out

@@ -52,8 +52,8 @@ class GgufMapping : public testing::Test {
     }
     FL_CHECK(writer_.add_tensor(name, dtype, std::move(shape), data).ok());
   }
-  void attention(const std::string& l, bool bias, bool norms) {
-    add(l + "attn_norm.weight", {16});
+  void attention(const std::string& l, bool bias, bool norms, bool norm_before = true) {
+    if (norm_before) add(l + "attn_norm.weight", {16});
     add(l + "attn_q.weight", {16, 16});
     add(l + "attn_k.weight", {8, 16});
     add(l + "attn_v.weight", {8, 16});
@@ -205,6 +205,163 @@ TEST_F(GgufMapping, GptOssHasItsExpertsApart) {
   const std::string graph = text();
   EXPECT_TRUE(has(graph, "mxfp4[2, 16, 32]")) << graph;
   EXPECT_TRUE(has(graph, "from \"blk.1.attn_sinks.weight\"")) << graph;
+}
+
+TEST_F(GgufMapping, MixtralIsALlamaWithExperts) {
+  begin("llama");
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("rope.freq_base", 1e6F);
+  key("rope.dimension_count", uint32_t{8});
+  key("expert_count", uint32_t{4});
+  key("expert_used_count", uint32_t{2});
+  for (int i = 0; i < 2; ++i) {
+    attention(layer(i), false, false);
+    add(layer(i) + "ffn_norm.weight", {16});
+    stacked(layer(i), 4, 24);
+  }
+  add("output.weight", {32, 16});
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "per_expert")) << graph;
+  EXPECT_TRUE(has(graph, "from \"blk.1.ffn_gate_exps.weight\"")) << graph;
+  EXPECT_TRUE(has(graph, "shape = \"2,4,2,16\"")) << graph;
+}
+
+TEST_F(GgufMapping, Gemma2HasSoftCapsAndWindows) {
+  begin("gemma2", 2);
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("attention.key_length", uint32_t{8});
+  key("attention.value_length", uint32_t{8});
+  key("attention.sliding_window", uint32_t{4});
+  key("attn_logit_softcapping", 50.0F);
+  key("final_logit_softcapping", 30.0F);
+  for (int i = 0; i < 2; ++i) {
+    attention(layer(i), false, false);
+    for (const char* norm : {"post_attention_norm", "ffn_norm", "post_ffw_norm"})
+      add(layer(i) + norm + ".weight", {16});
+    dense(layer(i));
+  }
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "sub(x0, 1.0)")) << graph;
+  EXPECT_TRUE(has(graph, "mul(50.0, tanh(div(x0, 50.0)))")) << graph;
+  EXPECT_TRUE(has(graph, "window = 4")) << graph;
+}
+
+TEST_F(GgufMapping, Phi3HasFusedMatricesAndTwoSetsOfDivisors) {
+  begin("phi3");
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("attention.sliding_window", uint32_t{6});
+  key("rope.freq_base", 10000.0F);
+  key("rope.dimension_count", uint32_t{6});
+  key("rope.scaling.original_context_length", uint32_t{32});
+  key("rope.scaling.attn_factor", 1.25F);
+  for (int i = 0; i < 2; ++i) {
+    add(layer(i) + "attn_norm.weight", {16});
+    add(layer(i) + "attn_qkv.weight", {32, 16});
+    add(layer(i) + "attn_output.weight", {16, 16});
+    add(layer(i) + "ffn_norm.weight", {16});
+    add(layer(i) + "ffn_up.weight", {48, 16});
+    add(layer(i) + "ffn_down.weight", {16, 24});
+  }
+  add("rope_factors_short.weight", {3}, DType::kF32, 1.0F);
+  add("rope_factors_long.weight", {3}, DType::kF32, 2.0F);
+  add("output.weight", {32, 16});
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "switch_length = 32")) << graph;
+  EXPECT_TRUE(has(graph, "scale = 1.25")) << graph;
+  EXPECT_TRUE(has(graph, "from \"blk.1.ffn_up.weight\"")) << graph;
+}
+
+TEST_F(GgufMapping, Olmo2HasItsNormsBehind) {
+  begin("olmo2");
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("rope.freq_base", 500000.0F);
+  for (int i = 0; i < 2; ++i) {
+    attention(layer(i), false, false, false);
+    add(layer(i) + "attn_q_norm.weight", {16});
+    add(layer(i) + "attn_k_norm.weight", {8});
+    dense(layer(i));
+    for (const char* norm : {"post_attention_norm", "post_ffw_norm"}) add(layer(i) + norm + ".weight", {16});
+  }
+  add("output.weight", {32, 16});
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "from \"blk.1.post_ffw_norm.weight\"")) << graph;
+  EXPECT_FALSE(has(graph, "transpose")) << graph;
+}
+
+TEST_F(GgufMapping, GraniteHasFourFactors) {
+  begin("granite");
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("rope.freq_base", 500000.0F);
+  key("attention.scale", 0.25F);
+  key("embedding_scale", 12.0F);
+  key("residual_scale", 0.5F);
+  key("logit_scale", 8.0F);
+  for (int i = 0; i < 2; ++i) {
+    attention(layer(i), false, false);
+    add(layer(i) + "ffn_norm.weight", {16});
+    dense(layer(i));
+  }
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "scale = 0.25")) << graph;
+  EXPECT_TRUE(has(graph, "mul(x0, 12.0)")) << graph;
+  EXPECT_TRUE(has(graph, "div(x0, 8.0)")) << graph;
+  EXPECT_TRUE(has(graph, "shape = \"2,4,2,16\"")) << graph;
+}
+
+TEST_F(GgufMapping, SmolLM3LeavesEveryFourthLayerWithoutPositions) {
+  begin("smollm3", 4);
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("rope.freq_base", 5e6F);
+  key("rope.dimension_count", uint32_t{8});
+  key("vocab_size", uint32_t{32});
+  for (int i = 0; i < 4; ++i) {
+    attention(layer(i), false, false);
+    add(layer(i) + "ffn_norm.weight", {16});
+    dense(layer(i));
+  }
+  const std::string graph = text();
+  size_t turns = 0;
+  for (size_t at = graph.find(" = rope "); at != std::string::npos; at = graph.find(" = rope ", at + 1)) ++turns;
+  EXPECT_EQ(turns, 6u) << graph;
+}
+
+TEST_F(GgufMapping, Glm4MoeLeavesItsPredictionLayerOut) {
+  begin("glm4moe", 3);
+  key("feed_forward_length", uint32_t{24});
+  key("attention.head_count_kv", uint32_t{1});
+  key("attention.key_length", uint32_t{8});
+  key("attention.value_length", uint32_t{8});
+  key("rope.freq_base", 1e6F);
+  key("rope.dimension_count", uint32_t{4});
+  key("expert_count", uint32_t{4});
+  key("expert_used_count", uint32_t{2});
+  key("expert_shared_count", uint32_t{1});
+  key("expert_feed_forward_length", uint32_t{12});
+  key("expert_gating_func", uint32_t{2});
+  key("expert_weights_norm", true);
+  key("expert_weights_scale", 2.5F);
+  key("leading_dense_block_count", uint32_t{1});
+  key("nextn_predict_layers", uint32_t{1});
+  for (int i = 0; i < 3; ++i) {
+    attention(layer(i), true, true);
+    add(layer(i) + "post_attention_norm.weight", {16});
+    if (i == 0) dense(layer(i));
+    if (i == 0) continue;
+    stacked(layer(i), 4, 12);
+    add(layer(i) + "exp_probs_b.bias", {4});
+    dense(layer(i), "_shexp", 12);
+  }
+  add("blk.2.nextn.eh_proj.weight", {16, 32});
+  add("output.weight", {32, 16});
+  const std::string graph = text();
+  EXPECT_TRUE(has(graph, "from \"blk.1.exp_probs_b.bias\"")) << graph;
+  EXPECT_FALSE(has(graph, "blk.2.")) << graph;
 }
 
 TEST_F(GgufMapping, DeepseekSplitsItsKeyAndValueParts) {

@@ -112,7 +112,8 @@ INSTANTIATE_TEST_SUITE_P(Families, CoverageProof,
                                          "gpt_oss_mxfp4", "gemma2", "olmo2", "olmo3", "granite", "granitemoe",
                                          "smollm3", "smollm3_window", "phi3", "phi3_plain", "exaone4", "exaone4_full",
                                          "ernie4_5", "ernie4_5_moe", "hunyuan_dense", "hunyuan_moe", "mixtral",
-                                         "minimax_m2", "glm4_moe", "glm4_moe_groups"),
+                                         "minimax_m2", "glm4_moe", "glm4_moe_groups", "gemma4", "gemma4_shared",
+                                         "mimo_v2"),
                          [](const auto& entry) { return std::string(entry.param); });
 
 }  // namespace

@@ -188,7 +188,8 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
        {"llama",          "mistral", "qwen2",   "qwen3",      "qwen3_moe", "gemma3",       "gemma3_text",
         "deepseek_v3",    "kimi_k2", "gpt_oss", "gemma2",     "olmo2",     "olmo3",        "granite",
         "granitemoe",     "smollm3", "phi3",    "exaone4",    "ernie4_5",  "ernie4_5_moe", "hunyuan_v1_dense",
-        "hunyuan_v1_moe", "hunyuan", "mixtral", "minimax_m2", "glm4_moe"}) {
+        "hunyuan_v1_moe", "hunyuan", "mixtral", "minimax_m2", "glm4_moe",  "gemma4",       "gemma4_text",
+        "mimo_v2_flash",  "mimo_v2"}) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
   const auto from_tree = list_specs({.architectures_dir = std::string(FL_SOURCE_DIR) + "/architectures"});
