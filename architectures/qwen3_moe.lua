@@ -2,20 +2,6 @@
 -- Qwen3 with experts: Qwen3's attention, softmax routing, dense layers where the config says so.
 local std = require "std"
 
--- Layer i has experts unless it is listed, and only every decoder_sparse_step-th.
-local function sparse_layers(c, layers)
-  local step = c:count("decoder_sparse_step", 1)
-  local dense = {}
-  local listed = c:list("mlp_only_layers", nil)
-  for i = 0, listed and #listed - 1 or -1 do
-    if math.type(listed[i]) ~= "integer" or listed[i] < 0 or listed[i] >= layers then
-      error("mlp_only_layers names layer " .. tostring(listed[i]) .. " of " .. layers)
-    end
-    dense[listed[i]] = true
-  end
-  return function(i) return not dense[i] and (i + 1) % step == 0 end
-end
-
 return architecture {
   matches = { model_type = { "qwen3_moe" }, architectures = { "Qwen3MoeForCausalLM" } },
 
@@ -30,12 +16,7 @@ return architecture {
     p.window = std.window.from_config(c, p.layers, { switch = true, all = true })
     p.experts, p.top_k = c:any { "num_experts", "num_local_experts" }, c:count "num_experts_per_tok"
     p.expert_width, p.norm_topk = c:count "moe_intermediate_size", c:bool("norm_topk_prob", false)
-    p.is_sparse = sparse_layers(c, p.layers)
-    p.intermediate = c:count("intermediate_size", nil)
-    local any_dense = false
-    for i = 0, p.layers - 1 do any_dense = any_dense or not p.is_sparse(i) end
-    if not any_dense then c:waive("intermediate_size", "every layer has experts") end
-    if any_dense and not p.intermediate then error "a layer is dense, but intermediate_size is missing" end
+    p.is_sparse = std.moe.sparse_layers(c, p)
     return p
   end,
 

@@ -9,6 +9,7 @@ local function columns(y, start, width) return slice(y, { axis = 1, start = star
 -- q, k and v before they are split into heads.
 local function projections(x, w, p)
   local q, k, v = p.heads * p.head_dim, p.kv_heads * p.head_dim, p.kv_heads * (p.v_dim or p.head_dim)
+  if p.gated then q = 2 * q end
   local function project(name, rows)
     local bias = p.qkv_bias and w(name .. ".bias", { rows }) or nil
     return linear(x, w(name .. ".weight", { rows, p.hidden }), bias)
@@ -20,6 +21,8 @@ end
 
 -- Grouped-query attention. p: heads, kv_heads, head_dim, scale, and where the family has it
 --   v_dim            the width of a value head, if it is not head_dim
+--   gated            each head of q_proj has twice its rows: q, then a gate; sigmoid(gate) multiplies what attention gives
+--   o_proj           another name of the last matrix
 --   qkv_bias, o_bias, fused_qkv (one matrix qkv_proj, the rows of q, k and v in this order)
 --   qk_norm          "head": a norm on each head of q and k; "whole": one over all heads of q, and one of k; "turned": on each
 --                    head after the rope; q_norm, k_norm: other names of theirs
@@ -43,6 +46,12 @@ function attention.gqa(x, w, p, batch, layer)
   end
   local v_dim, adjust = p.v_dim or p.head_dim, p.adjust or function(y) return y end
   local q, k, v = projections(x, w, p)
+  local gate
+  if p.gated then
+    local both = reshape(q, "T", p.heads, 2 * p.head_dim)
+    q = slice(both, { axis = 2, start = 0, stop = p.head_dim })
+    gate = slice(both, { axis = 2, start = p.head_dim, stop = 2 * p.head_dim })
+  end
   q = adjust(turned(q, p.heads, p.q_norm or "q_norm"), "q", layer)
   k = adjust(turned(k, p.kv_heads, p.k_norm or "k_norm"), "k", layer)
   v = adjust(reshape(v, "T", p.kv_heads, v_dim), "v", layer)
@@ -54,15 +63,18 @@ function attention.gqa(x, w, p, batch, layer)
     sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
     score = cap and function(s) return cap * tanh(s / cap) end or nil,
   }
-  local width = p.heads * v_dim
-  local bias = p.o_bias and w("o_proj.bias", { p.hidden }) or nil
-  return linear(reshape(y, "T", width), w("o_proj.weight", { p.hidden, width }), bias)
+  local width, last = p.heads * v_dim, p.o_proj or "o_proj"
+  local bias = p.o_bias and w(last .. ".bias", { p.hidden }) or nil
+  y = reshape(y, "T", width)
+  if gate then y = y * sigmoid(reshape(gate, "T", width)) end
+  return linear(y, w(last .. ".weight", { p.hidden, width }), bias)
 end
 
 -- Latent attention (MLA), absorbed: the cache holds one row per token, the normed latent and the rotary key, and queries
 -- are carried into the latent space by the key part of kv_b_proj; its value part carries the result back out.
 -- p: heads, hidden, q_rank (nil: no low rank for queries), kv_rank, nope, rope_dim, v_dim, scale, bias, rope (attributes
--- over a slice of rope_dim columns). The two inner norms have an eps of their own.
+-- over a slice of rope_dim columns; nil: no positions), gate (the name of a matrix whose sigmoid multiplies the heads' result).
+-- The two inner norms have an eps of their own.
 function attention.mla(x, w, p, batch, layer)
   w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local function project(name, input, rows, columns, with_bias)
@@ -70,6 +82,7 @@ function attention.mla(x, w, p, batch, layer)
     return linear(input, w(name .. ".weight", { rows, columns }), bias)
   end
   local function turned(y, offset)
+    if not p.rope then return y end
     local at = {}
     for key, value in pairs(p.rope) do at[key] = value end
     at.offset = offset
@@ -102,6 +115,7 @@ function attention.mla(x, w, p, batch, layer)
     key = "latent", value = "latent", value_width = p.kv_rank,
   }
   y = reshape(batched_linear(y, out), "T", p.heads * p.v_dim)
+  if p.gate then y = y * sigmoid(project(p.gate, x, p.heads * p.v_dim, p.hidden)) end
   return project("o_proj", y, p.hidden, p.heads * p.v_dim, true)
 end
 

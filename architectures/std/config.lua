@@ -83,8 +83,21 @@ local function head_size(c, hidden, heads)
   return hidden // heads
 end
 
--- head_dim: where the config has its own words for the size of a head. outer: the config that holds this one, if any.
-function config.decoder(c, head_dim, outer)
+-- A flag under one of several names, which must agree.
+function config.either(c, keys, default)
+  local value
+  for _, key in ipairs(keys) do
+    local found = c:bool(key, nil)
+    if found ~= nil and value ~= nil and found ~= value then error(table.concat(keys, " and ") .. " contradict") end
+    if found ~= nil then value = found end
+  end
+  if value == nil then return default end
+  return value
+end
+
+-- head_dim: where the config has its own words for the size of a head. outer: the config that holds this one, if any. eps: the
+-- key of the norms' epsilon, if it is another than in most.
+function config.decoder(c, head_dim, outer, eps)
   config.idle(c)
   config.facts(c, outer)
   local hidden, heads = c:count "hidden_size", c:count "num_attention_heads"
@@ -93,7 +106,7 @@ function config.decoder(c, head_dim, outer)
     layers = c:count "num_hidden_layers", hidden = hidden, heads = heads,
     kv_heads = c:count("num_key_value_heads", nil) or heads,
     head_dim = head_dim, scale = head_dim ^ -0.5,
-    eps = c:number(c:has "layernorm_epsilon" and "layernorm_epsilon" or "rms_norm_eps"), vocab = c:count "vocab_size",
+    eps = c:number(eps or c:has "layernorm_epsilon" and "layernorm_epsilon" or "rms_norm_eps"), vocab = c:count "vocab_size",
   }
 end
 

@@ -13,9 +13,9 @@ local function project(x, w, p, embedding)
 end
 
 -- p.tied: the embedding is the head; a redundant head in the file is ignored, and said so. p.logit_softcap: c tanh(y / c) of
--- each logit. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
+-- each logit; p.last_norm: another name of the last norm. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
 function head.logits(x, w, p, batch, embedding, model)
-  x = norm.rms(gather_rows(x, batch.output_rows), model or w:scope "model", "norm", p)
+  x = norm.rms(gather_rows(x, batch.output_rows), model or w:scope "model", p.last_norm or "norm", p)
   local logits, cap = project(x, w, p, embedding), p.logit_softcap
   if not cap then return logits end
   return map(function(y) return cap * tanh(y / cap) end, logits)

@@ -1,12 +1,22 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Feed-forward blocks.
-local mlp = {}
+local mlp, plain_names = {}, {}
+
+-- down(act(up(x))), without a gate.
+function mlp.plain(x, w, p, width)
+  local function project(name, input, rows, columns)
+    return linear(input, w(name .. ".weight", { rows, columns }), p.mlp_bias and w(name .. ".bias", { rows }) or nil)
+  end
+  return project("down_proj", map(p.act, project("up_proj", x, width, p.hidden)), p.hidden, width)
+end
 
 -- down(act(gate(x)) * up(x)); p.intermediate unless another width is given. p.mlp_bias: all three have one;
--- p.fused_gate_up: gate and up are the two halves of the rows of gate_up_proj.
+-- p.fused_gate_up: gate and up are the two halves of the rows of gate_up_proj; p.mlp_names: other names of the matrices.
 function mlp.glu(x, w, p, width)
   width = width or p.intermediate
+  local names = p.mlp_names or plain_names
   local function project(name, input, rows, columns)
+    name = names[name] or name
     local bias = p.mlp_bias and w(name .. ".bias", { rows }) or nil
     return linear(input, w(name .. ".weight", { rows, columns }), bias)
   end

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Mixtures of experts: routers give indices and weights [T, k], experts apply them.
+local mlp = require "std.mlp"
 local moe = {}
 
 -- Into p what DeepSeek V3 and its followers state about sigmoid routing in groups, the experts and the dense layers before
@@ -15,6 +16,25 @@ function moe.read_grouped(c, p)
   p.route_scale, p.norm_topk = c:number("routed_scaling_factor", 1.0), c:bool("norm_topk_prob", true)
   p.expert_width, p.shared = c:count "moe_intermediate_size", c:int("n_shared_experts", 0)
   p.intermediate = c:count "intermediate_size"
+end
+
+-- Which layers have experts (Qwen): those that mlp_only_layers does not list, and only every decoder_sparse_step-th. Into p the
+-- width of the dense ones.
+function moe.sparse_layers(c, p)
+  local step, dense, any_dense = c:count("decoder_sparse_step", 1), {}, false
+  local listed = c:list("mlp_only_layers", nil)
+  for i = 0, listed and #listed - 1 or -1 do
+    if math.type(listed[i]) ~= "integer" or listed[i] < 0 or listed[i] >= p.layers then
+      error("mlp_only_layers names layer " .. tostring(listed[i]) .. " of " .. p.layers)
+    end
+    dense[listed[i]] = true
+  end
+  local function is_sparse(i) return not dense[i] and (i + 1) % step == 0 end
+  for i = 0, p.layers - 1 do any_dense = any_dense or not is_sparse(i) end
+  p.intermediate = c:count("intermediate_size", nil)
+  if not any_dense then c:waive("intermediate_size", "every layer has experts") end
+  if any_dense and not p.intermediate then error "a layer is dense, but intermediate_size is missing" end
+  return is_sparse
 end
 
 -- softmax over all experts, the k best; renormalised to sum to one when p.norm_topk is set. p.router: the name of the
@@ -62,6 +82,30 @@ function moe.glu(x, w, p, idx, weight)
       return linear(gated(p.act, linear(rows, gate), linear(rows, up)), down)
     end,
   }
+end
+
+-- Experts without a gate, stored one by one: down(act(up(x))). `width`: of what goes in, if it is not p.hidden.
+function moe.plain(x, w, p, idx, weight, width)
+  width = width or p.hidden
+  local function weights(name, rows, columns)
+    return w:stack("experts.{}." .. name .. ".weight", p.experts, { rows, columns })
+  end
+  return experts {
+    x = x, idx = idx, weight = weight, num_experts = p.experts,
+    stacked = { weights("up_proj", p.expert_width, width), weights("down_proj", width, p.expert_width) },
+    body = function(rows, up, down) return linear(map(p.act, linear(rows, up)), down) end,
+  }
+end
+
+-- Experts beside a shared one of width p.shared_width, which a sigmoid of one row weighs (Qwen). The experts may be stored as
+-- one tensor or one by one.
+function moe.with_gated_shared(x, w, p)
+  local idx, weight = moe.softmax_router(x, w, p)
+  local packed = w:has "experts.gate_up_proj"
+  local y = packed and moe.packed_glu(x, w, p, idx, weight, "experts.gate_up_proj", "experts.down_proj", {})
+    or moe.glu(x, w, p, idx, weight)
+  local shared = mlp.glu(x, w:scope "shared_expert", p, p.shared_width)
+  return y + shared * sigmoid(linear(x, w("shared_expert_gate.weight", { 1, p.hidden })))
 end
 
 -- Gated experts stored as two tensors, gate_up [experts, 2 width, hidden] with the rows of gate first, and down [experts,

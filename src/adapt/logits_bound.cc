@@ -44,10 +44,15 @@ double logits_bound(const plan::Plan& plan) {
   // Whose errors are independent: of q and of k and v in two low-rank factors each (three for k and v: the first is
   // shared), output, gate, up, down.
   constexpr double kProductsPerLayer = 9;
+  // A recurrence multiplies up to five of them with one another (input, key, query, gate, and the step, which also
+  // stands in the exponent of the decay), and what it keeps carries all their errors on.
+  constexpr double kProductsPerRecurrence = 27;
   constexpr double kSpread = 4;  // errors add up like a random walk; a row may be this far from the usual one
-  const double layers = static_cast<double>(std::max<size_t>(plan.states.size(), 1));
+  double products = plan.states.empty() ? kProductsPerLayer : 0;
+  for (const auto& state : plan.states)
+    products += state.kind == ops::StateKind::kFixed ? kProductsPerRecurrence : kProductsPerLayer;
   const double step = std::hypot(product_error(plan.body), state_error(plan));
-  return std::max(2e-5, kSpread * step * std::sqrt(kProductsPerLayer * layers));
+  return std::max(2e-5, kSpread * step * std::sqrt(products));
 }
 
 RowComparison compare_rows(std::span<const float> found, std::span<const float> wanted, double bound) {

@@ -4,6 +4,7 @@
 import copy
 import dataclasses
 import math
+import re
 
 import torch
 
@@ -26,6 +27,8 @@ class Case:
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
     prediction_layer: bool = False  # add the tensors of a next-token prediction layer behind the last layer
     drop_config: tuple = ()  # keys that the patched config leaves out
+    rename: tuple = ()  # (pattern, text): names in the files that differ from what the library writes
+    zero_centred: str = ""  # a pattern: norm weights that the files store as weight - 1
 
 
 def spread(name, shape, transposed):
@@ -38,6 +41,8 @@ def draw(name, shape, generator, *, zero_centred, transposed, scale):
     """One random tensor. No norm weight is 1 (or 0, where the file stores w of 1 + w), no bias or sink is 0."""
     normal = torch.randn(shape, generator=generator)
     uniform = torch.rand(shape, generator=generator)
+    if name.endswith("A_log"):
+        return torch.log(0.05 + 1.5 * uniform)  # decays from slow to fast
     if "norm" in name and name.endswith("weight"):
         away = torch.where(uniform < 0.5, -0.1 - uniform, uniform - 0.4)  # in (-0.6, -0.1) or (0.1, 0.6)
         return away if zero_centred else 1.0 + away
@@ -56,25 +61,32 @@ def draw(name, shape, generator, *, zero_centred, transposed, scale):
     return normal * spread(name, shape, transposed) * scale
 
 
+DERIVED = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")  # minimax: buffers made from the config
+
+
+def is_zero_centred(case, name):
+    return case.family in ("gemma2", "gemma3") or bool(case.zero_centred and re.search(case.zero_centred, name))
+
+
 def random_state(model, case, seed):
     """Tensors for every parameter and stored buffer of `model`, in float32, by module name."""
     generator = torch.Generator().manual_seed(seed)
     state = {}
     tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
     for name, tensor in model.state_dict().items():
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or name.endswith(DERIVED):
             state[name] = tensor.clone()
             continue
         transposed = case.family in ("gpt_oss", "llama4") and ".experts." in name
         state[name] = draw(name, tuple(tensor.shape), generator, transposed=transposed, scale=case.scale,
-                           zero_centred=case.family in ("gemma2", "gemma3"))
+                           zero_centred=is_zero_centred(case, name))
         if case.family == "gemma4" and "embed_tokens" in name:
             state[name] *= 0.25  # multiplied by the root of its width later
         if case.storage == "bfloat16":
             state[name] = state[name].bfloat16().float()
     if tied:
         for name in [n for n in state if n.endswith("lm_head.weight")]:
-            state[name] = state[next(n for n in state if n.endswith("embed_tokens.weight"))]
+            state[name] = state[next(n for n in state if n.endswith(("embed_tokens.weight", "embeddings.weight")))]
     return state
 
 
@@ -87,6 +99,8 @@ def old_spelling(config):
         if "dtype" in part:
             part["torch_dtype"] = part.pop("dtype")
         own_words(part)
+        if part.get("model_type", "").startswith("qwen3_5"):
+            continue  # never had another spelling of the rope
         rope = part.pop("rope_parameters", None) if part.get("model_type") != "gemma4_text" else None
         if rope is None:
             continue
@@ -111,6 +125,17 @@ def old_spelling(config):
     return old
 
 
+def released_kimi_linear(part):
+    """Layer kinds and sizes of the recurrent layers as the release states them: one object, layers from 1."""
+    types, mlps = part.pop("layer_types"), part.pop("mlp_layer_types")
+    part["first_k_dense_replace"] = mlps.count("dense")
+    part["linear_attn_config"] = {
+        "full_attn_layers": [i + 1 for i, kind in enumerate(types) if kind == "full_attention"],
+        "kda_layers": [i + 1 for i, kind in enumerate(types) if kind == "linear_attention"],
+        "head_dim": part.pop("linear_head_dim"), "num_heads": part.pop("linear_num_heads"),
+        "short_conv_kernel_size": part.pop("linear_conv_kernel_dim")}
+
+
 def own_words(part):
     """What the releases of a family state in words of their own."""
     kind = part.get("model_type")
@@ -121,6 +146,8 @@ def own_words(part):
         full = next(iter(part.pop("per_layer_config").values()))
         part["global_head_dim"] = full["head_dim"]
         part["num_global_key_value_heads"] = full.get("num_key_value_heads")
+    if kind == "kimi_linear":
+        released_kimi_linear(part)
     if kind == "mimo_v2_flash":
         types = part.pop("layer_types")
         part["hybrid_layer_pattern"] = [int(t == "sliding_attention") for t in types]

@@ -13,6 +13,7 @@ Seeds are searched until every routing decision and every greedy choice is clear
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -22,9 +23,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import dense_cases
+import recurrent_cases
 import reference
 import sparse_cases
-from case import old_spelling, random_state
+from case import DERIVED, old_spelling, random_state
 from quantise import quantise
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "data"
@@ -145,10 +147,12 @@ def write_checkpoint(case, weights, folder):
     if case.prediction_layer:
         tensors.update(prediction_layer(case, tensors))
     if case.storage == "bfloat16":
-        keep = ("e_score_correction_bias", "weight_scale_inv")
+        keep = ("e_score_correction_bias", "weight_scale_inv", *DERIVED)
         tensors = {n: t.bfloat16() if t.dtype == torch.float32 and not n.endswith(keep) else t
                    for n, t in tensors.items()}
         config["dtype"] = "bfloat16"
+    if case.rename:
+        tensors = {re.sub(*case.rename, name): tensor for name, tensor in tensors.items()}
     config.update(case.patch_config)
     for key in case.drop_config:
         config.pop(key, None)
@@ -207,7 +211,7 @@ def main(words):
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
-    for case in [*dense_cases.cases(), *sparse_cases.cases()]:
+    for case in [*dense_cases.cases(), *sparse_cases.cases(), *recurrent_cases.cases()]:
         if not words or any(word in case.name for word in words):
             record(case)
 

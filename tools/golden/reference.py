@@ -60,7 +60,7 @@ class Capture:
     def __init__(self, model):
         self.hidden, self.margins, self.handles = [], [], []
         text = text_model(model)
-        self.handles.append(text.embed_tokens.register_forward_hook(self._keep))
+        self.handles.append(model.get_input_embeddings().register_forward_hook(self._keep))
         for layer in text.layers:
             self.handles.append(layer.register_forward_hook(self._keep))
         for module in model.modules():
@@ -83,7 +83,7 @@ class Capture:
 
 def text_model(model):
     """The decoder stack, also inside a model that wraps it."""
-    inner = getattr(model, "model", model)
+    inner = getattr(model, "model", None) or getattr(model, "backbone", model)
     inner = getattr(inner, "language_model", inner)
     return getattr(inner, "model", inner)
 

@@ -35,6 +35,9 @@ TEST(LogitsBound, FollowsHowThePlanComputes) {
               4 * std::hypot(1.6e-3, 2.5e-3) * layers, 1e-6);
   EXPECT_NEAR(bound_of("gpt_oss_mxfp4", Backend::kCpu, ComputeMode::kInt8, DType::kF32), 4 * 6.8e-3 * layers, 1e-6)
       << "the experts' products count too";
+  EXPECT_NEAR(bound_of("mamba2", Backend::kCpu, ComputeMode::kBf16, DType::kF32), 4 * 1.6e-3 * std::sqrt(27.0 * 3),
+              1e-6)
+      << "a recurrence multiplies rounded factors";
 }
 
 TEST(CompareRows, MeasuresWhatItSays) {

@@ -234,7 +234,9 @@ int index_list(lua_State* state) {
   const int64_t i = to_integer(state, 2, "index of a config list");
   if (i < 0 || i >= static_cast<int64_t>(self.node->items.size())) return 0;
   const ConfigNode& item = self.node->items[static_cast<size_t>(i)];
-  push_config(state, item, keep(state, *self.path + "[" + std::to_string(i) + "]"), *self.record);
+  const std::string path = *self.path + "[" + std::to_string(i) + "]";
+  if (!self.node->is_leaf() && item.is_leaf()) self.record->touched.insert(path);  // a scalar beside an object
+  push_config(state, item, keep(state, path), *self.record);
   return 1;
 }
 

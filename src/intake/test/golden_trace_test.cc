@@ -91,6 +91,8 @@ TEST_P(CoverageProof, EachKeyInTurn) {
   for (const std::string& path : base->coverage.config.bound) {
     std::string pointer = "/" + path;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
+    std::replace(pointer.begin(), pointer.end(), '[', '/');
+    std::erase(pointer, ']');
     bool changes = false;
     for (const Json& other : others(config.at(Json::json_pointer(pointer)))) {
       Json changed = config;
@@ -114,6 +116,12 @@ INSTANTIATE_TEST_SUITE_P(Families, CoverageProof,
                                          "ernie4_5", "ernie4_5_moe", "hunyuan_dense", "hunyuan_moe", "mixtral",
                                          "minimax_m2", "glm4_moe", "glm4_moe_groups", "gemma4", "gemma4_shared",
                                          "mimo_v2"),
+                         [](const auto& entry) { return std::string(entry.param); });
+
+INSTANTIATE_TEST_SUITE_P(RecurrentFamilies, CoverageProof,
+                         testing::Values("qwen3_next", "qwen3_next_dense", "qwen3_5", "qwen3_5_text", "qwen3_5_moe",
+                                         "kimi_linear", "kimi_linear_groups", "lfm2", "lfm2_bias", "nemotron_h",
+                                         "nemotron_h_latent", "mamba2", "mamba2_bias", "jamba", "jamba_bias"),
                          [](const auto& entry) { return std::string(entry.param); });
 
 }  // namespace

@@ -192,6 +192,10 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
         "mimo_v2_flash",  "mimo_v2"}) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
+  for (const char* recurrent :
+       {"qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "jamba", "mamba2", "nemotron_h", "kimi_linear"}) {
+    EXPECT_TRUE(types.contains(recurrent)) << recurrent;
+  }
   const auto from_tree = list_specs({.architectures_dir = std::string(FL_SOURCE_DIR) + "/architectures"});
   ASSERT_TRUE(from_tree.ok()) << from_tree.status().to_string();
   EXPECT_EQ(from_tree->size(), embedded->size());

@@ -60,7 +60,16 @@ TEST(ReleasedConfigs, ShippedFamiliesAreCoveredWhole) {
                            "Hunyuan-A13B",
                            "Mixtral-8x22B-v0.1",
                            "gemma-4-26B-A4B",
-                           "MiMo-V2.5-Pro"}) {
+                           "MiMo-V2.5-Pro",
+                           "Qwen3-Next-80B-A3B-Instruct",
+                           "Qwen3.5-27B",
+                           "Qwen3.5-35B-A3B",
+                           "Qwen3.5-397B-A17B",
+                           "Kimi-Linear-48B-A3B-Instruct",
+                           "LFM2-1.2B",
+                           "Nemotron-H-56B-Base-8K",
+                           "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+                           "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"}) {
     const auto model = trace_model(description_of(kShared + "configs/" + name), nullptr);
     ASSERT_TRUE(model.ok()) << name << ": " << model.status().to_string();
     EXPECT_TRUE(model->coverage.complete()) << name;
@@ -111,6 +120,17 @@ std::string with(std::string name, const std::string& mark, const std::string& v
   return at == std::string::npos ? name : name.replace(at, mark.size(), value);
 }
 
+// `mark` in the names replaced by each number of the ranges that `entry` has under `key`.
+std::vector<std::string> names_of(const Json& entry, const char* key, const std::string& mark,
+                                  const std::vector<std::string>& names) {
+  if (!entry.contains(key)) return names;
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    for (const std::string& number : expand(entry.at(key).get<std::string>())) out.push_back(with(name, mark, number));
+  }
+  return out;
+}
+
 std::vector<TensorHeader> manifest(const std::string& path) {
   const std::map<std::string, tensor::DType> dtypes = {{"BF16", tensor::DType::kBF16},
                                                        {"F32", tensor::DType::kF32},
@@ -119,11 +139,10 @@ std::vector<TensorHeader> manifest(const std::string& path) {
   std::vector<TensorHeader> headers;
   const Json list = parse_json(read_text_file(path).value()).value();
   for (const Json& entry : list.at("tensors")) {
-    const auto layers = entry.contains("L") ? expand(entry.at("L").get<std::string>()) : std::vector<std::string>{""};
-    for (const std::string& layer : layers) {
-      headers.push_back({with(entry.at("name").get<std::string>(), "{L}", layer),
-                         dtypes.at(entry.at("dtype").get<std::string>()),
-                         entry.at("shape").get<std::vector<int64_t>>()});
+    const auto layers = names_of(entry, "L", "{L}", {entry.at("name").get<std::string>()});
+    for (const std::string& name : names_of(entry, "E", "{E}", layers)) {
+      headers.push_back(
+          {name, dtypes.at(entry.at("dtype").get<std::string>()), entry.at("shape").get<std::vector<int64_t>>()});
     }
   }
   return headers;
@@ -145,6 +164,23 @@ TEST(ReleasedConfigs, GptOss20BIsBoundTensorByTensor) {
   EXPECT_EQ(model->coverage.tensors.bound.size(), 459u);
   EXPECT_EQ(model->quantisation, "mxfp4");
   EXPECT_TRUE(model->warnings.empty());
+}
+
+TEST(ReleasedConfigs, RecurrentReleasesAreBoundTensorByTensor) {
+  if (!std::filesystem::exists(kShared + "tensor-manifests")) GTEST_SKIP() << "needs shared data: tensor-manifests";
+  const struct {
+    const char* config;
+    const char* tensors;
+    size_t waived;  // vision tower and prediction layer
+  } cases[] = {{"Qwen3.5-35B-A3B", "Qwen3.6-35B-A3B", 352}, {"Kimi-Linear-48B-A3B-Instruct", "Kimi-Linear-48B-A3B", 0}};
+  for (const auto& c : cases) {
+    const auto headers = manifest(kShared + "tensor-manifests/" + c.tensors + ".json");
+    const auto model = trace_model(description_of(kShared + "configs/" + c.config), &headers);
+    ASSERT_TRUE(model.ok()) << c.config << ": " << model.status().to_string();
+    EXPECT_TRUE(model->warnings.empty());
+    EXPECT_EQ(model->coverage.tensors.waived.size(), c.waived) << c.config;
+    EXPECT_EQ(model->coverage.tensors.bound.size() + c.waived, headers.size()) << c.config;
+  }
 }
 
 }  // namespace

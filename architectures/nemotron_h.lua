@@ -1,0 +1,136 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Nemotron-H and Nemotron 3: each layer is one block, Mamba-2, attention without positions, a plain feed-forward or experts,
+-- which may work in a space of their own width.
+local std = require "std"
+
+local words = {
+  mamba = "M", linear_attention = "M", attention = "*", full_attention = "*", moe = "E", mlp = "-",
+}
+
+-- The kind of each layer: a list of words, or a letter for each.
+local function layer_kinds(c)
+  local kinds, list = {}, c:list("layers_block_type", nil)
+  if list then
+    c:waive("hybrid_override_pattern", "layers_block_type states the kind of each layer")
+    for i = 0, #list - 1 do
+      kinds[i + 1] = words[list[i]] or unsupported("layers_block_type[" .. i .. "]: found " .. tostring(list[i]))
+    end
+  else
+    local pattern = c:string "hybrid_override_pattern"
+    for i = 1, #pattern do
+      kinds[i] = pattern:sub(i, i)
+      if not kinds[i]:match "^[M*E-]$" then unsupported("hybrid_override_pattern: found " .. kinds[i]) end
+    end
+  end
+  local stated = c:count("num_hidden_layers", nil)
+  if stated and stated ~= #kinds then error("num_hidden_layers: found " .. stated .. " beside " .. #kinds .. " kinds of layers") end
+  local function where(kind)
+    return function(i) return kinds[i + 1] == kind end
+  end
+  return #kinds, where
+end
+
+local function waive_idle(c)
+  std.config.idle(c)
+  for _, key in ipairs { "hidden_dropout", "rescale_prenorm_residual" } do c:waive(key, "training only") end
+  for _, key in ipairs { "time_step_min", "time_step_max", "time_step_floor", "time_step_rank" } do
+    c:waive(key, "how the weights of the time step began")
+  end
+  for _, key in ipairs { "rope_theta", "partial_rotary_factor" } do c:waive(key, "this family has no positions") end
+  for _, key in ipairs { "norm_eps", "rms_norm_eps" } do c:waive(key, "layer_norm_epsilon is the one that is used") end
+  for _, key in ipairs { "num_logits_to_keep", "use_mamba_kernels", "chunk_size", "moe_shared_expert_overlap" } do
+    c:waive(key, "a setting of another program")
+  end
+  for _, key in ipairs { "num_nextn_predict_layers", "mtp_layers_block_type", "mtp_hybrid_override_pattern" } do
+    c:waive(key, "extra prediction layers are not run")
+  end
+  c:waive("mamba_ssm_cache_dtype", "states are float32 here")
+  c:waive("residual_in_fp32", "residuals are float32 here")
+  c:waive("expand", "mamba_num_heads and mamba_head_dim state the width")
+end
+
+local function read_experts(c, p)
+  local keys = { "n_routed_experts", "num_experts_per_tok", "n_group", "topk_group", "routed_scaling_factor", "norm_topk_prob",
+    "moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size", "n_shared_experts" }
+  if not p.any "E" then
+    for _, key in ipairs(keys) do c:waive(key, "no layer has experts") end
+    return
+  end
+  c:expect("n_shared_experts", 1)
+  p.experts, p.top_k = c:count "n_routed_experts", c:count "num_experts_per_tok"
+  p.groups, p.top_groups = c:count("n_group", 1), c:count("topk_group", 1)
+  p.route_scale, p.norm_topk = c:number("routed_scaling_factor", 1.0), c:bool("norm_topk_prob", true)
+  p.expert_width, p.shared_width = c:count "moe_intermediate_size", c:count "moe_shared_expert_intermediate_size"
+  p.latent = c:count("moe_latent_size", nil)
+end
+
+local function experts(x, w, p)
+  local idx, weight = std.moe.sigmoid_router(x, w, p)
+  local function project(name, y, rows)
+    local bias = p.mlp_bias and w(name .. ".bias", { rows }) or nil
+    return linear(y, w(name .. ".weight", { rows, y:dim(-1) }), bias)
+  end
+  local y = p.latent and project("fc1_latent_proj", x, p.latent) or x
+  y = std.moe.plain(y, w, p, idx, weight, p.latent)
+  if p.latent then y = project("fc2_latent_proj", y, p.hidden) end
+  return y + std.mlp.plain(x, w:scope "shared_experts", p, p.shared_width)
+end
+
+return architecture {
+  matches = { model_type = { "nemotron_h" }, architectures = { "NemotronHForCausalLM" } },
+
+  parameters = function(c)
+    waive_idle(c)
+    std.config.facts(c)
+    local layers, where = layer_kinds(c)
+    local p = { layers = layers, where = where, hidden = c:count "hidden_size", vocab = c:count "vocab_size" }
+    function p.any(kind)
+      for i = 0, layers - 1 do
+        if where(kind)(i) then return true end
+      end
+      return false
+    end
+    p.heads, p.kv_heads = c:count "num_attention_heads", c:count "num_key_value_heads"
+    p.head_dim = c:any { "head_dim", "attention_head_dim" }
+    p.scale, p.eps, p.last_norm = p.head_dim ^ -0.5, c:number "layer_norm_epsilon", "norm_f"
+    p.tied, p.mlp_bias = c:bool("tie_word_embeddings", false), c:bool("mlp_bias", false)
+    p.act = std.activation(c:string "mlp_hidden_act")
+    for _, key in ipairs { "attention_bias", "mamba_proj_bias" } do c:expect(key, false) end
+    c:expect("sliding_window", null)
+    p.ssm = std.mixer.read_mamba2(c, {
+      heads = "mamba_num_heads", dim = "mamba_head_dim", size = "ssm_state_size", act = "mamba_hidden_act",
+    })
+    p.intermediate = c:count "intermediate_size"
+    if not p.any "-" then c:waive("intermediate_size", "no layer is a plain feed-forward") end
+    read_experts(c, p)
+    return p
+  end,
+
+  state = function(p)
+    return {
+      kv = append { layers = p.where "*", k = { p.kv_heads, p.head_dim }, v = { p.kv_heads, p.head_dim } },
+      mixer = std.mixer.mamba2_state(p.ssm, p.where "M"),
+    }
+  end,
+
+  forward = function(p, w, batch)
+    local model = w:scope "backbone"
+    local embedding = model("embeddings.weight", { p.vocab, p.hidden })
+    local x = gather_rows(embedding, batch.tokens)
+    for i = 0, p.layers - 1 do
+      local l = model:scope("layers." .. i)
+      local h, m = std.norm.rms(x, l, "norm", p), l:scope "mixer"
+      if p.where "M"(i) then
+        x = x + std.mixer.mamba2(h, m, p, batch, i)
+      elseif p.where "*"(i) then
+        x = x + std.attention.gqa(h, m, p, batch, i)
+      elseif p.where "E"(i) then
+        x = x + experts(h, m, p)
+      else
+        x = x + std.mlp.plain(h, m, p, p.intermediate)
+      end
+    end
+    w:waive_layers("mtp.layers", 0, 63, "extra prediction layers are not run")
+    return { logits = std.head.logits(x, w, p, batch, embedding, model) }
+  end,
+}

@@ -1,0 +1,36 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Which layers are of which kind, as functions of the layer.
+local kinds = {}
+
+-- Every entry of list `key` for `layers` layers must be one of `known`; where(kind) tells the layers of a kind.
+function kinds.from_list(list, layers, known, key)
+  if #list ~= layers then error(key .. " has " .. #list .. " entries for " .. layers .. " layers") end
+  local valid = {}
+  for _, kind in ipairs(known) do valid[kind] = true end
+  for i = 0, layers - 1 do
+    if not valid[list[i]] then unsupported(key .. "[" .. i .. "]: found " .. tostring(list[i])) end
+  end
+  return function(kind)
+    return function(i) return list[i] == kind end
+  end
+end
+
+-- Whether a layer is in this list, whose layers count from `first`.
+function kinds.listed(list, first)
+  local set = {}
+  for i = 0, #list - 1 do set[list[i] - first] = true end
+  return function(i) return set[i] == true end
+end
+
+-- Qwen: layer_types, else each full_attention_interval-th layer is full; the first result tells the full layers.
+function kinds.interval(c, layers)
+  if not c:has "layer_types" then
+    local every = c:count("full_attention_interval", 4)
+    return function(i) return (i + 1) % every == 0 end, function(i) return (i + 1) % every ~= 0 end
+  end
+  c:waive("full_attention_interval", "layer_types states the kind of each layer")
+  local where = kinds.from_list(c:list "layer_types", layers, { "linear_attention", "full_attention" }, "layer_types")
+  return where "full_attention", where "linear_attention"
+end
+
+return kinds
