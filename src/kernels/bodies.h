@@ -56,6 +56,8 @@ std::span<const KernelBody> layer_norm_cpu_bodies();
 std::span<const KernelBody> rope_cpu_bodies();
 std::span<const KernelBody> append_cpu_bodies();
 std::span<const KernelBody> attend_cpu_bodies();
+std::span<const KernelBody> recent_tokens_cpu_bodies();
+std::span<const KernelBody> shift_cpu_bodies();
 std::span<const KernelBody> conv1d_cpu_bodies();
 std::span<const KernelBody> recur_gla_cpu_bodies();
 std::span<const KernelBody> recur_delta_cpu_bodies();

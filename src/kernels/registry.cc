@@ -54,12 +54,25 @@ constexpr OneBody kBodies[] = {
 };
 
 using Bodies = std::span<const KernelBody> (*)();
-constexpr Bodies kFamilies[] = {
-    cpu_linear_bodies,    cpu_fused_linear_bodies, cpu_batched_linear_bodies,  cpu_pack_weight_bodies,
-    rms_norm_cpu_bodies,  layer_norm_cpu_bodies,   softmax_cpu_bodies,         map_cpu_bodies,
-    rope_cpu_bodies,      append_cpu_bodies,       attend_cpu_bodies,          conv1d_cpu_bodies,
-    recur_gla_cpu_bodies, recur_delta_cpu_bodies,  recur_selective_cpu_bodies, recur_elementwise_cpu_bodies,
-    recur_dplr_cpu_bodies};
+constexpr Bodies kFamilies[] = {cpu_linear_bodies,
+                                cpu_fused_linear_bodies,
+                                cpu_batched_linear_bodies,
+                                cpu_pack_weight_bodies,
+                                rms_norm_cpu_bodies,
+                                layer_norm_cpu_bodies,
+                                softmax_cpu_bodies,
+                                map_cpu_bodies,
+                                rope_cpu_bodies,
+                                append_cpu_bodies,
+                                attend_cpu_bodies,
+                                recent_tokens_cpu_bodies,
+                                shift_cpu_bodies,
+                                conv1d_cpu_bodies,
+                                recur_gla_cpu_bodies,
+                                recur_delta_cpu_bodies,
+                                recur_selective_cpu_bodies,
+                                recur_elementwise_cpu_bodies,
+                                recur_dplr_cpu_bodies};
 
 std::unordered_map<std::string_view, KernelBody> collect() {
   std::unordered_map<std::string_view, KernelBody> bodies;

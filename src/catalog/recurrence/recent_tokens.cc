@@ -7,8 +7,7 @@ namespace {
 
 constexpr KernelRow kRows[] = {
     {"recent_tokens_i32_i32_ref", ops::OpKind::kRecentTokens, Backend::kReference, {}, accepts_row_major},
-    // It only moves: the same body serves the CPU.
-    {"recent_tokens_i32_i32_ref", ops::OpKind::kRecentTokens, Backend::kCpu, {}, accepts_row_major},
+    {"recent_tokens_i32_i32_cpu", ops::OpKind::kRecentTokens, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -7,8 +7,7 @@ namespace {
 
 constexpr KernelRow kRows[] = {
     {"shift_f32_f32_ref", ops::OpKind::kShift, Backend::kReference, {}, accepts_row_major},
-    // It only moves: the same body serves the CPU.
-    {"shift_f32_f32_ref", ops::OpKind::kShift, Backend::kCpu, {}, accepts_row_major},
+    {"shift_f32_f32_cpu", ops::OpKind::kShift, Backend::kCpu, {}, accepts_row_major},
 };
 
 }  // namespace

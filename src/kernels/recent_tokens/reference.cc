@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // recent_tokens: the batch's ids go into the pages, the ids before them come out of the batch or the pages. It moves
-// integers, so this one body serves all backends of the CPU.
+// integers, so the CPU has no other.
 #include "kernels/bodies.h"
 #include "kernels/common/pages.h"
 #include "kernels/common/rows.h"
@@ -36,6 +36,11 @@ KernelBody recent_tokens_reference() {
   body.symbol = "recent_tokens_i32_i32_ref";
   body.run = run;
   return body;
+}
+
+std::span<const KernelBody> recent_tokens_cpu_bodies() {
+  static constexpr KernelBody kBodies[] = {{"recent_tokens_i32_i32_cpu", nullptr, run, nullptr}};
+  return kBodies;
 }
 
 }  // namespace firstlight::kernels

@@ -19,6 +19,7 @@ static inline int64_t padded(int64_t width) { return (width + 15) / 16 * 16; }
 // One head over `count` <= kMatrixChunk tokens of one sequence; row t of an operand is t strides behind row 0.
 struct MatrixChunk {
   int64_t key, value, count;
+  int64_t next;  // tokens of the sequence that follow in the next chunk
   const float* q;
   const float* k;
   int64_t qk_stride;

@@ -62,6 +62,7 @@ void run_matrix_recurrence(const KernelCall& call, Worker& worker, const Recurre
     for (int64_t done = 0; done < sequence.num_tokens; done += kMatrixChunk) {
       MatrixChunk chunk = chunk_at(call, n, sequence.first_row + done, head, places);
       chunk.count = std::min(kMatrixChunk, sequence.num_tokens - done);
+      chunk.next = std::min(kMatrixChunk, sequence.num_tokens - done - chunk.count);
       chunk.state = copy > 0 ? scratch : stored;
       chunk.state_stride = columns;
       chunk.scratch = scratch + copy;

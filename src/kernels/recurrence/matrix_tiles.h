@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kColumnVectors = kLanes == 16 ? 4 : 2;  // of a tile of four rows, in registers
 constexpr int kTileRowCount = 4;
+constexpr int64_t kFetchedTokens = 8;  // of the next chunk, twice per block of columns
 
 // The parts of the scratch memory. `rows`: the 2 B rows (k * P)_t and (q * P)_t, for gla the B rows of q alone.
 struct MatrixScratch {
@@ -291,13 +292,37 @@ struct Columns {
     if (rows_ - row_ == 1) columns.template member<1>(row_);                                       \
   } while (false)
 
+FL_INLINE void prefetch_row(const float* row, int64_t width) {
+  for (int64_t i = 0; i < width; i += 16) __builtin_prefetch(row + i, 0, 2);
+}
+
+// Rows of the next chunk on their way while this one is computed: a head's rows lie far apart, which no hardware
+// foresees. A part at a time, since only so many can be under way.
+struct NextChunk {
+  const MatrixChunk& c;
+  int64_t token = 0;
+
+  FL_INLINE void fetch(int64_t tokens) {
+    for (int64_t end = token + tokens; token < end && token < c.next; ++token) {
+      const int64_t t = c.count + token;
+      prefetch_row(c.q + t * c.qk_stride, c.key);
+      prefetch_row(c.k + t * c.qk_stride, c.key);
+      prefetch_row(c.v + t * c.v_stride, c.value);
+      if (c.decay_per_key) prefetch_row(c.decay + t * c.decay_stride, c.key);
+      for (int64_t i = 0; i < c.value; i += 16) __builtin_prefetch(c.y + t * c.v_stride + i, 1, 2);
+    }
+  }
+};
+
 template <int kVectors>
-void chunk_columns(const MatrixChunk& c, const MatrixScratch& m, int64_t first) {
+void chunk_columns(const MatrixChunk& c, const MatrixScratch& m, int64_t first, NextChunk& next) {
   const Columns<kVectors> columns{c, m, first};
   const bool delta = c.beta != nullptr;
   FL_FOR_ROWS(delta ? 2 * c.count : c.count, read_state);
+  next.fetch(kFetchedTokens);
   if (delta) FL_FOR_ROWS(c.count, solve);
   FL_FOR_ROWS(c.count, answer);
+  next.fetch(kFetchedTokens);
   FL_FOR_ROWS(c.key, update_state);
 }
 
@@ -312,11 +337,12 @@ void matrix_chunk(const MatrixChunk& c) {
   chunk_factors(c, m);
   chunk_weights(c, m);
   chunk_ends(c, m);
+  NextChunk next{c};
   int64_t first = 0;
   for (; first + kColumnVectors * kLanes <= m.vp; first += kColumnVectors * kLanes) {
-    chunk_columns<kColumnVectors>(c, m, first);
+    chunk_columns<kColumnVectors>(c, m, first, next);
   }
-  for (; first < m.vp; first += kLanes) chunk_columns<1>(c, m, first);
+  for (; first < m.vp; first += kLanes) chunk_columns<1>(c, m, first, next);
   const float* y = m.sums + (c.beta != nullptr ? c.count * m.vp : 0);
   for (int64_t t = 0; t < c.count; ++t) copy_padded(y + t * m.vp, c.value, c.value, c.y + t * c.v_stride);
 }

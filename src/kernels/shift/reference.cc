@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shift: rows move down by one token. Copies only, so this one body serves all backends of the CPU.
+// shift: rows move down by one token. Copies only, so the CPU has no other body.
 #include <algorithm>
 #include <cstring>
 
@@ -33,6 +33,11 @@ KernelBody shift_reference() {
   body.prepare = prepare_fixed_state;
   body.run = run;
   return body;
+}
+
+std::span<const KernelBody> shift_cpu_bodies() {
+  static constexpr KernelBody kBodies[] = {{"shift_f32_f32_cpu", prepare_fixed_state, run, nullptr}};
+  return kBodies;
 }
 
 }  // namespace firstlight::kernels
