@@ -74,8 +74,9 @@ end
 -- are carried into the latent space by the key part of kv_b_proj; its value part carries the result back out.
 -- p: heads, hidden, q_rank (nil: no low rank for queries), kv_rank, nope, rope_dim, v_dim, scale, bias, rope (attributes
 -- over a slice of rope_dim columns; nil: no positions), gate (the name of a matrix whose sigmoid multiplies the heads' result).
--- The two inner norms have an eps of their own.
-function attention.mla(x, w, p, batch, layer)
+-- The two inner norms have an eps of their own. select(x, low, w, layer), if given: i32[T, 1, k], the rows that each query
+-- sees, from the layer's input and its normed low-rank queries.
+function attention.mla(x, w, p, batch, layer, select)
   w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local function project(name, input, rows, columns, with_bias)
     local bias = with_bias and p.bias and w(name .. ".bias", { rows }) or nil
@@ -90,9 +91,9 @@ function attention.mla(x, w, p, batch, layer)
   end
 
   local q_width = p.heads * (p.nope + p.rope_dim)
-  local q
+  local q, low
   if p.q_rank then
-    local low = norm.rms(project("q_a_proj", x, p.q_rank, p.hidden, true), w, "q_a_layernorm", p, p.inner_eps)
+    low = norm.rms(project("q_a_proj", x, p.q_rank, p.hidden, true), w, "q_a_layernorm", p, p.inner_eps)
     q = project("q_b_proj", low, q_width, p.q_rank)
   else
     q = project("q_proj", x, q_width, p.hidden)
@@ -110,10 +111,16 @@ function attention.mla(x, w, p, batch, layer)
   local into, out = attention.split_kv_b(w, p)
   local q_latent = batched_linear(slice(q, { axis = 2, start = 0, stop = p.nope }), into)
   local q_rope = slice(q, { axis = 2, start = p.nope, stop = p.nope + p.rope_dim })
-  local y = attend {
-    q = concat(q_latent, q_rope, { axis = 2 }), state = cache, scale = p.scale,
-    key = "latent", value = "latent", value_width = p.kv_rank,
-  }
+  q = concat(q_latent, q_rope, { axis = 2 })
+  local y
+  if select then
+    y = attend_segments {
+      q = q, scale = p.scale, value_width = p.kv_rank,
+      segments = { { state = cache, key = "latent", value = "latent", select = select(x, low, w, layer) } },
+    }
+  else
+    y = attend { q = q, state = cache, scale = p.scale, key = "latent", value = "latent", value_width = p.kv_rank }
+  end
   y = reshape(batched_linear(y, out), "T", p.heads * p.v_dim)
   if p.gate then y = y * sigmoid(project(p.gate, x, p.heads * p.v_dim, p.hidden)) end
   return project("o_proj", y, p.hidden, p.heads * p.v_dim, true)

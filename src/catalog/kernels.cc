@@ -51,6 +51,8 @@ constexpr Table kTables[] = {
     recur_selective_rows,
     recur_elementwise_rows,
     recur_dplr_rows,
+    index_scores_rows,
+    window_emit_rows,
 };
 
 std::vector<KernelRow> collect() {

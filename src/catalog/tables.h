@@ -45,7 +45,9 @@ std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear a
 std::span<const KernelRow> linear_cpu_rows();        // the same and pack_weight
 std::span<const KernelRow> rope_rows();
 std::span<const KernelRow> append_rows();
-std::span<const KernelRow> attend_rows();
+std::span<const KernelRow> attend_rows();  // and attend_segments
+std::span<const KernelRow> index_scores_rows();
+std::span<const KernelRow> window_emit_rows();
 std::span<const KernelRow> recent_tokens_rows();
 std::span<const KernelRow> shift_rows();
 std::span<const KernelRow> conv1d_rows();

@@ -37,7 +37,7 @@ Status Session::finish(const CommonFlags& flags) const {
 std::vector<compiler::BucketSize> scoring_buckets(int64_t chunk) {
   constexpr int64_t kMostRows = 128;  // a row of logits per token: with 262,144 entries each, 128 MiB
   const int64_t rows = chunk > 0 ? std::min(chunk, kMostRows) : kMostRows;
-  return {{.max_tokens = rows, .max_outputs = rows}};
+  return {{.max_tokens = rows, .max_outputs = rows, .max_sequences = 1}};
 }
 
 }  // namespace firstlight::cli

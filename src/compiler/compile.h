@@ -4,6 +4,7 @@
 // may be absent, known through catalog and target alone.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +21,11 @@ namespace firstlight::compiler {
 struct BucketSize {
   int64_t max_tokens = 1;
   int64_t max_outputs = 1;
+  int64_t max_sequences = 0;  // 0: as many as outputs, one at least
+
+  int64_t sequences() const {
+    return max_sequences > 0 ? max_sequences : std::clamp<int64_t>(max_outputs, 1, std::max<int64_t>(max_tokens, 1));
+  }
 };
 
 struct CompileOptions {
@@ -27,7 +33,7 @@ struct CompileOptions {
   target::Features features;
   // How matrix products compute; nullopt: by each weight's stored type (quantised: int8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
-  tensor::DType state_dtype = tensor::DType::kF32;  // of append logs
+  tensor::DType state_dtype = tensor::DType::kF32;  // of logs
   bool plain_kernels = false;                       // take the plainest kernel that accepts, not the best
   bool generate = true;                             // write source for steps that have no tuned kernel
   std::vector<BucketSize> buckets = {{1, 1}};       // at least one; the plan has them in ascending order

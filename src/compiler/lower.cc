@@ -52,7 +52,8 @@ class Lowering {
     plan_.metadata = graph_.metadata;
     plan_.states = graph_.states;
     for (auto& state : plan_.states) {
-      const bool log = state.kind == ops::StateKind::kAppendLog || state.kind == ops::StateKind::kWindowLog;
+      const bool log = state.kind == ops::StateKind::kAppendLog || state.kind == ops::StateKind::kWindowLog ||
+                       state.kind == ops::StateKind::kRateLog;
       for (auto& part : state.components) part.dtype = log ? options_.state_dtype : part.dtype;
     }
     for (const ir::ValueId id : graph_.body.parameters) {
@@ -77,7 +78,10 @@ class Lowering {
       return std::tie(a.max_tokens, a.max_outputs) < std::tie(b.max_tokens, b.max_outputs);
     });
     for (const BucketSize& size : sizes) {
-      plan::Bucket bucket{.max_tokens = size.max_tokens, .max_outputs = size.max_outputs, .offsets = {}};
+      plan::Bucket bucket{.max_tokens = size.max_tokens,
+                          .max_outputs = size.max_outputs,
+                          .max_sequences = size.sequences(),
+                          .offsets = {}};
       assign_arena(plan_, options_.backend != catalog::Backend::kReference, bucket);
       plan_.buckets.push_back(std::move(bucket));
     }
@@ -165,7 +169,7 @@ class Lowering {
       step.attributes.set("compute", std::string(catalog::compute_mode_name(request.mode)));
     for (const ir::ValueId id : node.operands) {
       step.inputs.push_back(buffer(id));
-      if (graph_.value(id).type.is_state()) step.state = graph_.value(id).state;
+      if (graph_.value(id).type.is_state()) step.states.push_back(graph_.value(id).state);
     }
     for (const ir::ValueId id : node.results) {
       const BufferId made = new_result(id, load);

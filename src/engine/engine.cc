@@ -179,6 +179,7 @@ Engine::Step Engine::schedule() {
   Step step;
   int64_t room = executor_.max_batch_tokens();
   int64_t output_room = executor_.max_batch_outputs();
+  const auto most_parts = static_cast<size_t>(executor_.max_batch_sequences());
   const auto add = [&](Sequence& sequence, int64_t num_tokens) {
     const auto all = static_cast<int64_t>(sequence.tokens.size());
     const bool wants_output = sequence.num_computed + num_tokens == all;
@@ -199,11 +200,12 @@ Engine::Step Engine::schedule() {
   const auto left = [](const Sequence& sequence) {
     return static_cast<int64_t>(sequence.tokens.size()) - sequence.num_computed;
   };
+  const auto has_room = [&] { return room > 0 && output_room > 0 && step.parts.size() < most_parts; };
   for (auto& sequence : running_) {
-    if (left(*sequence) == 1 && room > 0 && output_room > 0) add(*sequence, 1);
+    if (left(*sequence) == 1 && has_room()) add(*sequence, 1);
   }
   for (auto& sequence : running_) {
-    if (left(*sequence) > 1 && room > 0 && output_room > 0) add(*sequence, std::min(left(*sequence), room));
+    if (left(*sequence) > 1 && has_room()) add(*sequence, std::min(left(*sequence), room));
   }
   return step;
 }

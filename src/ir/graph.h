@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -75,6 +76,14 @@ struct Graph {
   const ops::StateDecl* state_of(ValueId id) const {
     const int32_t state = value(id).state;
     return state < 0 ? nullptr : &states[static_cast<size_t>(state)];
+  }
+  // Of those of the values that are states, in order.
+  std::vector<const ops::StateDecl*> states_of(std::span<const ValueId> ids) const {
+    std::vector<const ops::StateDecl*> found;
+    for (const ValueId id : ids) {
+      if (value(id).type.is_state() && value(id).state >= 0) found.push_back(state_of(id));
+    }
+    return found;
   }
 };
 

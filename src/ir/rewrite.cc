@@ -132,8 +132,9 @@ Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId
   int32_t state = -1;
   for (const ValueId id : operands) {
     types.push_back(graph.value(id).type);
-    if (types.back().is_state()) state = graph.value(id).state;
+    if (types.back().is_state() && state < 0) state = graph.value(id).state;
   }
+  const auto states = graph.states_of(operands);
   FL_TRY(ops::check_operands(def, types).with_context(where));
   std::vector<std::vector<tensor::Type>> yields;
   for (const Region& region : regions) {
@@ -142,8 +143,9 @@ Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId
   }
   const auto result_types = FL_TRY(def.infer({.operands = types,
                                               .attributes = attributes,
-                                              .state = state < 0 ? nullptr : &graph.states[static_cast<size_t>(state)],
-                                              .regions = yields})
+                                              .state = states.empty() ? nullptr : states[0],
+                                              .regions = yields,
+                                              .states = states})
                                        .with_context(where));
   const auto id = static_cast<NodeId>(graph.nodes.size());
   Node node{.op = op,

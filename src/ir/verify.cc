@@ -111,11 +111,8 @@ class Verifier {
   Status check_node(const Node& node) {
     const ops::OpDef& def = ops::op_def(node.op);
     std::vector<tensor::Type> types;
-    int32_t state = -1;
-    for (const ValueId id : node.operands) {
-      types.push_back(graph_.value(id).type);
-      if (types.back().is_state()) state = graph_.value(id).state;
-    }
+    for (const ValueId id : node.operands) types.push_back(graph_.value(id).type);
+    const auto states = graph_.states_of(node.operands);
     ops::Attributes attributes = node.attributes;
     const auto as_rule = [&](Status status, const char* rule) {
       return status.ok() ? ok_status() : broken(rule, at(node) + ": " + status.message());
@@ -140,8 +137,9 @@ class Verifier {
     }
     const auto inferred = def.infer({.operands = types,
                                      .attributes = node.attributes,
-                                     .state = state < 0 ? nullptr : &graph_.states[static_cast<size_t>(state)],
-                                     .regions = yields});
+                                     .state = states.empty() ? nullptr : states[0],
+                                     .regions = yields,
+                                     .states = states});
     if (!inferred.ok()) return broken("types", at(node) + ": " + inferred.status().message());
     if (inferred->size() != node.results.size()) return broken("types", at(node) + ": wrong number of results");
     for (size_t i = 0; i < node.results.size(); ++i) {

@@ -24,7 +24,8 @@ struct Prepared {
 
 struct PrepareInput {
   const catalog::Signature& signature;
-  const ops::StateDecl* state = nullptr;  // of the state operand, if the op has one
+  const ops::StateDecl* state = nullptr;               // of the first state operand, if the op has one
+  std::span<const ops::StateDecl* const> states = {};  // of all of them, in operand order
 };
 
 struct KernelCall {
@@ -32,8 +33,9 @@ struct KernelCall {
   std::span<const tensor::View> inputs;  // in operand order; state operands are absent views
   std::span<const tensor::View> outputs;
   const plan::Batch* batch = nullptr;
-  const plan::StateView* state = nullptr;  // of the state operand
+  const plan::StateView* state = nullptr;  // of the first state operand
   std::span<std::byte> workspace;          // shared by all workers, `workspace_bytes` long, 64-byte aligned
+  std::span<const plan::StateView* const> states = {};  // of all state operands, in order
 };
 
 struct KernelBody {

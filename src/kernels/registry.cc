@@ -51,6 +51,9 @@ constexpr OneBody kBodies[] = {
     recur_selective_reference,
     recur_elementwise_reference,
     recur_dplr_reference,
+    attend_segments_reference,
+    index_scores_reference,
+    window_emit_reference,
 };
 
 using Bodies = std::span<const KernelBody> (*)();
@@ -72,7 +75,8 @@ constexpr Bodies kFamilies[] = {cpu_linear_bodies,
                                 recur_delta_cpu_bodies,
                                 recur_selective_cpu_bodies,
                                 recur_elementwise_cpu_bodies,
-                                recur_dplr_cpu_bodies};
+                                recur_dplr_cpu_bodies,
+                                index_scores_cpu_bodies};
 
 std::unordered_map<std::string_view, KernelBody> collect() {
   std::unordered_map<std::string_view, KernelBody> bodies;

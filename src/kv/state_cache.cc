@@ -15,8 +15,8 @@ constexpr size_t kAlignment = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool has_pages(ops::StateKind kind) {
-  return kind == ops::StateKind::kAppendLog || kind == ops::StateKind::kWindowLog || kind == ops::StateKind::kFixed ||
-         kind == ops::StateKind::kTokenHistory;
+  return kind == ops::StateKind::kAppendLog || kind == ops::StateKind::kWindowLog || kind == ops::StateKind::kRateLog ||
+         kind == ops::StateKind::kFixed || kind == ops::StateKind::kTokenHistory;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
   for (const ops::StateDecl& decl : states) {
     if (!has_pages(decl.kind)) {
       return unsupported("state " + decl.name + ": kind " + std::string(ops::state_kind_name(decl.kind)) +
-                         ", append, window, fixed or token_history wanted");
+                         ", append, window, rate, fixed or token_history wanted");
     }
     State state;
     state.name = decl.name;
@@ -38,6 +38,8 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
     state.page_rows = state.fixed ? 1 : options.page_rows;
     const bool windowed = decl.kind == ops::StateKind::kWindowLog || decl.kind == ops::StateKind::kTokenHistory;
     state.window = windowed ? decl.window : 0;
+    state.rate = decl.kind == ops::StateKind::kRateLog ? decl.rate : 1;
+    FL_CHECK(state.rate >= 1);
     for (const ops::StateComponent& part : decl.components) {
       state.components.push_back({.dtype = part.dtype,
                                   .heads = part.heads,
@@ -115,7 +117,7 @@ int64_t StateCache::first_needed_page(const State& state, int64_t length) {
 
 int64_t StateCache::pages_for(const State& state, int64_t length) {
   if (state.fixed) return length > 0 ? 1 : 0;
-  return (length + state.page_rows - 1) / state.page_rows;
+  return (length / state.rate + state.page_rows - 1) / state.page_rows;
 }
 
 int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of all sequences: page pools, one table of pages per sequence and state, nothing about who may have how much
-// (that is the engine's). A page holds `page_rows` rows of one state; windowed states give pages back as soon as no
-// coming token can see them. A fixed state is one page of one row, zero when the sequence starts; the past is not in it,
-// so a sequence that has one goes back to its beginning or not at all. Not thread-safe: the engine's thread owns it.
+// The state of all sequences: page pools, one table of pages per sequence and state, nothing about who may have how
+// much (that is the engine's). A page holds `page_rows` rows of one state; windowed states give pages back as soon as
+// no coming token can see them. A fixed state is one page of one row, zero when the sequence starts; the past is not in
+// it, so a sequence that has one goes back to its beginning or not at all. Not thread-safe: the engine's thread owns
+// it.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct StateCacheOptions {
 
 class StateCache {
  public:
-  // Errors: kUnsupported for kinds of state that have no pages here (rate logs, shared states).
+  // Errors: kUnsupported for kinds of state that have no pages here (shared states).
   static Result<StateCache> create(std::span<const ops::StateDecl> states, const StateCacheOptions& options);
 
   SequenceId add_sequence();
@@ -39,8 +40,8 @@ class StateCache {
   Status extend(SequenceId id, int64_t new_length);
   int64_t length(SequenceId id) const;
 
-  // Drops rows from `length` on. kInvalidArgument when a window has already forgotten rows that would be seen again, and
-  // when a fixed state would have to go back to a length that is neither 0 nor its own.
+  // Drops rows from `length` on. kInvalidArgument when a window has already forgotten rows that would be seen again,
+  // and when a fixed state would have to go back to a length that is neither 0 nor its own.
   Status truncate(SequenceId id, int64_t length);
 
   // Bytes of pages one sequence of that length holds at most, over all states.
@@ -56,6 +57,7 @@ class StateCache {
     std::string name;
     bool fixed = false;     // one page for the sequence, not rows
     int64_t window = 0;     // 0: everything is kept
+    int64_t rate = 1;       // tokens per row
     int64_t page_rows = 0;  // 1 when fixed
     size_t page_bytes = 0;
     std::vector<plan::StateComponentView> components;

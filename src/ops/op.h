@@ -51,6 +51,9 @@ enum class OpKind : uint8_t {
   kRope,
   kAppend,
   kAttend,
+  kAttendSegments,
+  kIndexScores,
+  kWindowEmit,
   // images
   kConv2d,
   kPool2d,
@@ -82,6 +85,7 @@ struct OperandDef {
     kVariadic
   } arity = Arity::kOne;  // optional and variadic ones stand last
   bool is_state = false;
+  bool may_be_state = false;  // of a variadic operand: states and tensors stand in it, as the operator's rule says
 };
 
 struct AttributeDef {
@@ -97,8 +101,9 @@ struct AttributeDef {
 struct InferInput {
   std::span<const tensor::Type> operands;
   const Attributes& attributes;
-  const StateDecl* state = nullptr;                    // of the state operand, where the op takes one
+  const StateDecl* state = nullptr;                    // of the first state operand, where the op takes one
   std::span<const std::vector<tensor::Type>> regions;  // per region: the types it yields
+  std::span<const StateDecl* const> states = {};       // of all state operands, in order
 };
 
 // One way to shard an operator over ranks. Axis numbers are of the operand's or result's shape; -1: replicated (whole

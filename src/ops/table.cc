@@ -38,6 +38,9 @@ std::vector<OpDef> make_table() {
       rope_def(),
       append_def(),
       attend_def(),
+      attend_segments_def(),
+      index_scores_def(),
+      window_emit_def(),
       conv2d_def(),
       pool2d_def(),
       interp2d_def(),
@@ -116,7 +119,8 @@ Status check_operands(const OpDef& def, std::span<const tensor::Type> operands) 
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandDef& row = def.operands[std::min(i, def.operands.size() - 1)];
-    const bool may_capture_state = def.num_regions > 0 && row.arity == OperandDef::Arity::kVariadic;
+    const bool may_capture_state =
+        (def.num_regions > 0 || row.may_be_state) && row.arity == OperandDef::Arity::kVariadic;
     if (may_capture_state) continue;
     FL_TRY(want(operands[i].is_state() == row.is_state, def.kind, row.name, operands[i],
                 row.is_state ? "a state" : "a tensor"));

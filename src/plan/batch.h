@@ -27,6 +27,18 @@ struct Batch {
   std::span<const SequenceSpan> sequences;
 };
 
+// Groups of `rate` tokens (tokens j rate .. j rate + rate - 1 of a sequence) that the sequence completes here.
+inline int64_t groups_completed(const SequenceSpan& sequence, int64_t rate) {
+  return (sequence.start_position + sequence.num_tokens) / rate - sequence.start_position / rate;
+}
+
+// The same of the whole batch: the rows that the symbol G<rate> stands for, in the batch's order of sequences.
+inline int64_t groups_completed(const Batch& batch, int64_t rate) {
+  int64_t count = 0;
+  for (const SequenceSpan& sequence : batch.sequences) count += groups_completed(sequence, rate);
+  return count;
+}
+
 // A component of a paged state as kernels see it. In a page the component occupies [heads][page_rows][width] elements
 // of `dtype`, starting `offset_bytes` into the page.
 struct StateComponentView {
@@ -37,7 +49,7 @@ struct StateComponentView {
 };
 
 // The pages of one state for every sequence of the batch, in the batch's order. Row p of a sequence (p = position for
-// an append log) is row p % page_rows of page p / page_rows.
+// an append log, number of the group for a log at a rate) is row p % page_rows of page p / page_rows.
 struct StateView {
   int64_t page_rows = 0;
   std::span<const StateComponentView> components;

@@ -79,7 +79,7 @@ class Printer {
     out_ += list(step.outputs) + " = " + step.symbol + " " + list(step.inputs);
     if (!step.generated.empty()) out_ += " generated " + step.generated;
     if (!step.fallback.empty()) out_ += " else " + step.fallback;
-    if (step.state >= 0) out_ += " $" + plan_.states[static_cast<size_t>(step.state)].name;
+    for (const int32_t state : step.states) out_ += " $" + plan_.states[static_cast<size_t>(state)].name;
     if (!step.attributes.all().empty()) out_ += " " + ops::attributes_to_string(step.attributes);
   }
 
@@ -110,7 +110,7 @@ class Printer {
 
 tensor::SymbolValues Bucket::largest_values() const {
   const int64_t rows = std::max(max_tokens, max_outputs);
-  return {.tokens = max_tokens, .outputs = max_outputs, .sequences = max_tokens, .rows = rows};
+  return {.tokens = max_tokens, .outputs = max_outputs, .sequences = max_sequences, .rows = rows};
 }
 
 int64_t buffer_bytes(const Buffer& buffer, const tensor::SymbolValues& values) {

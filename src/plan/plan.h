@@ -46,7 +46,7 @@ struct KernelStep {
   std::vector<BufferId> inputs;  // in operand order; -1 for a state operand
   std::vector<BufferId> outputs;
   ops::Attributes attributes;
-  int32_t state = -1;           // index into Plan::states
+  std::vector<int32_t> states;  // per state operand, in order: index into Plan::states
   std::string generated;        // a function of Plan::source that does the same; runs in the kernel's place when built
   bool generated_rows = false;  // whether it counts rows, not elements
   std::string fallback;  // a plainer kernel for the same buffers, to check this one by and to fall back on; or ""
@@ -90,6 +90,7 @@ struct Block {
 struct Bucket {
   int64_t max_tokens = 0;
   int64_t max_outputs = 0;
+  int64_t max_sequences = 0;
   std::vector<int64_t> offsets;  // per buffer; -1: not in the arena
   int64_t arena_bytes = 0;
   int64_t lower_bound_bytes = 0;  // the most that is alive at one time: no layout can do with less

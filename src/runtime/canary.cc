@@ -55,9 +55,11 @@ double distance(const std::vector<float>& found, const std::vector<float>& wante
   return error == 0 ? 0 : std::sqrt(error / std::max(norm, 1e-30));
 }
 
-// A step may run twice when it has results and changes no state.
+// A step may run twice when it has results and changes no state. (Choices of an indexer are not compared: near a tie
+// both forms are right.)
 bool may_repeat(const plan::KernelStep& step) {
-  return !step.outputs.empty() && (step.state < 0 || step.op == ops::OpKind::kAttend);
+  const bool reads = step.op == ops::OpKind::kAttend || step.op == ops::OpKind::kAttendSegments;
+  return !step.outputs.empty() && (step.states.empty() || reads);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class Executor {
   ~Executor();
 
   // Runs one batch; `states` are those of the plan, in order. Errors: kInvalidArgument when the batch is larger than
-  // every bucket, or asks for rows that it does not have.
+  // every bucket (tokens, outputs or sequences), or asks for rows that it does not have.
   Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
 
   // An output of the last run, rows of the batch's output_rows: valid until the next run.
@@ -69,6 +69,7 @@ class Executor {
   const MemoryUse& memory() const { return memory_; }
   int64_t max_batch_tokens() const;
   int64_t max_batch_outputs() const;
+  int64_t max_batch_sequences() const;
   std::span<const Demotion> demotions() const { return demotions_; }
   // How many steps run a generated function now, and why the rest of those that could do not; ok while it is built.
   int64_t num_generated_steps() const;
@@ -86,6 +87,7 @@ class Executor {
   Executor(plan::Plan plan, const formats::Checkpoint& checkpoint, ThreadPool& pool, const ExecutorOptions& options);
 
   // load.cc
+  Status find_rates();
   Status map_files();
   Status copy_misplaced_files();
   Status prepare_steps(const std::vector<plan::Step>& steps);
@@ -140,6 +142,7 @@ class Executor {
   std::vector<Demotion> demotions_;
   int64_t num_runs_ = 0;
   std::vector<int32_t> tokens_, positions_, output_rows_;
+  std::vector<int64_t> rates_;            // whose groups the plan's shapes count
   const plan::Bucket* bucket_ = nullptr;  // of the last run
   tensor::SymbolValues values_;           // of the last run
 };

@@ -38,6 +38,7 @@ struct Executor::Context {
   bool canary = false;                        // this run compares forms
   std::vector<tensor::View> inputs, outputs;  // scratch of run_step
   std::vector<const float*> operands;         // the same for a generated function
+  std::vector<const plan::StateView*> step_states;
 };
 
 // Which rows go to which expert, made anew by each per-expert step. A group holds no token twice, so that it fits the

@@ -37,8 +37,10 @@ Status Executor::add_form(const plan::KernelStep& step, const std::string& symbo
   if (form.body == nullptr) return internal_error("kernel " + symbol + " has no body in this build");
   const catalog::Signature signature = kernel.signature(step);
   if (form.body->prepare != nullptr) {
+    std::vector<const ops::StateDecl*> states;
+    for (const int32_t state : step.states) states.push_back(&plan_.states[static_cast<size_t>(state)]);
     form.prepared = FL_TRY(form.body->prepare(
-        {.signature = signature, .state = step.state < 0 ? nullptr : &plan_.states[static_cast<size_t>(step.state)]}));
+        {.signature = signature, .state = states.empty() ? nullptr : states[0], .states = states}));
   }
   if (form.body->workspace_bytes != nullptr) {
     for (const plan::Bucket& bucket : plan_.buckets) {
@@ -72,12 +74,15 @@ int64_t Executor::num_generated_steps() const {
 
 void Executor::run_form(const Form& form, const plan::KernelStep& step, Context& context) {
   if (form.generated == nullptr) {
+    context.step_states.clear();
+    for (const int32_t state : step.states) context.step_states.push_back(&context.states[static_cast<size_t>(state)]);
     const kernels::KernelCall call{.prepared = form.prepared.get(),
                                    .inputs = context.inputs,
                                    .outputs = context.outputs,
                                    .batch = context.batch,
-                                   .state = step.state < 0 ? nullptr : &context.states[static_cast<size_t>(step.state)],
-                                   .workspace = {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)}};
+                                   .state = context.step_states.empty() ? nullptr : context.step_states[0],
+                                   .workspace = {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)},
+                                   .states = context.step_states};
     return form.body->run(call, context.worker);
   }
   const tensor::View& out = context.outputs[0];

@@ -50,6 +50,7 @@ Executor::~Executor() = default;
 Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const formats::Checkpoint& checkpoint,
                                                    ThreadPool& pool, const ExecutorOptions& options) {
   std::unique_ptr<Executor> executor(new Executor(std::move(plan), checkpoint, pool, options));
+  FL_TRY(executor->find_rates());
   FL_TRY(executor->map_files());
   FL_TRY(executor->prepare_steps(executor->plan_.load_steps));
   FL_TRY(executor->prepare_steps(executor->plan_.body.steps));
@@ -61,6 +62,23 @@ Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const format
   executor->generated_ = GeneratedCode::start(executor->plan_.source, options.generated);
   executor->install_generated();
   return executor;
+}
+
+Status Executor::find_rates() {
+  tensor::SymbolValues values;
+  for (const plan::Buffer& buffer : plan_.buffers) {
+    for (const tensor::Dim& dim : buffer.type.shape) {
+      if (dim.symbol != tensor::Symbol::kGroups) continue;
+      if (!values.set_groups(dim.rate, 0)) {
+        return unsupported("the plan counts groups at more than " + std::to_string(tensor::SymbolValues::kMaxRates) +
+                           " rates");
+      }
+    }
+  }
+  for (const auto& groups : values.groups) {
+    if (groups.rate > 0) rates_.push_back(groups.rate);
+  }
+  return ok_status();
 }
 
 Status Executor::map_files() {

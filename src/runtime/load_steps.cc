@@ -145,7 +145,8 @@ Status Executor::run_load_step(size_t index) {
                     .expert = -1,
                     .inputs = {},
                     .outputs = {},
-                    .operands = {}};
+                    .operands = {},
+                    .step_states = {}};
     run_step(step, context);
   });
   return ok_status();

@@ -10,17 +10,21 @@ namespace firstlight::runtime {
 
 int64_t Executor::max_batch_tokens() const { return static_cast<int64_t>(tokens_.size()); }
 int64_t Executor::max_batch_outputs() const { return static_cast<int64_t>(output_rows_.size()); }
+int64_t Executor::max_batch_sequences() const { return plan_.buckets.back().max_sequences; }
 
 Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> states) {
   const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
   const auto num_outputs = static_cast<int64_t>(batch.output_rows.size());
+  const auto num_sequences = static_cast<int64_t>(batch.sequences.size());
   const auto found = std::find_if(plan_.buckets.begin(), plan_.buckets.end(), [&](const plan::Bucket& bucket) {
-    return num_tokens <= bucket.max_tokens && num_outputs <= bucket.max_outputs;
+    return num_tokens <= bucket.max_tokens && num_outputs <= bucket.max_outputs &&
+           num_sequences <= bucket.max_sequences;
   });
   if (found == plan_.buckets.end()) {
     return invalid_argument("a batch of " + std::to_string(num_tokens) + " tokens with " + std::to_string(num_outputs) +
-                            " outputs, at most " + std::to_string(max_batch_tokens()) + " and " +
-                            std::to_string(max_batch_outputs()) + " wanted");
+                            " outputs in " + std::to_string(num_sequences) + " sequences, at most " +
+                            std::to_string(max_batch_tokens()) + ", " + std::to_string(max_batch_outputs()) + " and " +
+                            std::to_string(max_batch_sequences()) + " wanted");
   }
   for (const int32_t row : batch.output_rows) {
     if (row < 0 || row >= num_tokens) {
@@ -30,10 +34,8 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
   }
   FL_CHECK(states.size() == plan_.states.size() && batch.positions.size() == batch.tokens.size());
   bucket_ = &*found;
-  values_ = {.tokens = num_tokens,
-             .outputs = num_outputs,
-             .sequences = static_cast<int64_t>(batch.sequences.size()),
-             .rows = 0};
+  values_ = {.tokens = num_tokens, .outputs = num_outputs, .sequences = num_sequences, .rows = 0};
+  for (const int64_t rate : rates_) values_.set_groups(rate, plan::groups_completed(batch, rate));
   std::copy(batch.tokens.begin(), batch.tokens.end(), tokens_.begin());
   std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows_.begin());
@@ -49,7 +51,8 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
                     .canary = compares,
                     .inputs = {},
                     .outputs = {},
-                    .operands = {}};
+                    .operands = {},
+                    .step_states = {}};
     run_block(plan_.body, context);
   });
   return ok_status();

@@ -130,6 +130,7 @@ std::vector<Case> state_cases() {
                      {Data::state(), data.floats(DType::kF32, {17, 3, 20}), data.floats(DType::kF32, {17, 3, 24})},
                      {std::move(state)},
                      {0, 0}});
+    cases.push_back(rate_append_case(dtype));
   }
   Data data(43);
   State latent = make_state(data, {1, 1, 40, 40, DType::kF32, 16}, {{3, 2, 0}});

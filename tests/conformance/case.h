@@ -49,7 +49,7 @@ struct Case {
   ops::OpKind op;
   ops::Attributes attributes;
   std::vector<Tensor> operands;  // a state operand stands as an empty tensor of type state
-  std::vector<State> state;      // none or one
+  std::vector<State> state;      // none, one, or several of the same sequences
   Bound bound{1e-6, 2e-6};
 };
 
@@ -82,6 +82,8 @@ std::vector<Case> rope_cases();
 std::vector<Case> state_cases();
 std::vector<Case> attend_cases();
 std::vector<Case> recurrence_cases();
+std::vector<Case> log_cases();
+Case rate_append_case(tensor::DType dtype);
 std::vector<Case> weight_cases();
 std::vector<Case> all_cases();
 

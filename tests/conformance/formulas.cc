@@ -312,56 +312,6 @@ Values rope(const Case& c) {
   return {x};
 }
 
-Values attend(const Case& c) {
-  const ops::Attributes& a = c.attributes;
-  const State& state = c.state[0];
-  const auto key = at(state.decl.component_index(a.get_string("key")));
-  const auto value = at(state.decl.component_index(a.get_string("value")));
-  const ops::StateComponent& kc = state.decl.components[key];
-  const ops::StateComponent& vc = state.decl.components[value];
-  const int64_t dv = a.get_int("value_width") > 0 ? a.get_int("value_width") : vc.width;
-  const int64_t window = a.get_int("window");
-  const Row q = c.operands[0].values();
-  const Row sinks = c.operands.size() > 2 ? c.operands[2].values() : Row{};
-  const int64_t heads = dim(c.operands[0], 1);
-  Values out(1);
-  int64_t token = 0;
-  for (size_t s = 0; s < state.sequences.size(); ++s) {
-    const int64_t end = state.sequences[s].start_position + state.sequences[s].num_tokens;
-    for (int64_t p = state.sequences[s].start_position; p < end; ++p, ++token) {
-      for (int64_t h = 0; h < heads; ++h) {
-        const int64_t group = h * kc.heads / heads;
-        Row logits;
-        std::vector<int64_t> seen;
-        for (int64_t j = 0; j < end; ++j) {
-          if ((a.get_bool("causal") && j > p) || (window > 0 && j <= p - window)) continue;
-          double dot = 0;
-          for (int64_t i = 0; i < kc.width; ++i) {
-            dot += q[at((token * heads + h) * kc.width + i)] *
-                   static_cast<double>(state.rows[key][s][at((j * kc.heads + group) * kc.width + i)]);
-          }
-          double score = dot * a.get_float("scale");
-          const Row inputs = {score, static_cast<double>(p), static_cast<double>(j), static_cast<double>(h)};
-          if (!a.get_expression("score").empty()) score = a.get_expression("score").evaluate(inputs);
-          logits.push_back(score);
-          seen.push_back(j);
-        }
-        if (!sinks.empty()) logits.push_back(sinks[at(h)]);
-        const Row weights = softmax_row(logits);
-        Row y(at(dv), 0.0);
-        for (size_t j = 0; j < seen.size(); ++j) {
-          for (int64_t i = 0; i < dv; ++i) {
-            y[at(i)] +=
-                weights[j] * static_cast<double>(state.rows[value][s][at((seen[j] * vc.heads + group) * vc.width + i)]);
-          }
-        }
-        out[0].insert(out[0].end(), y.begin(), y.end());
-      }
-    }
-  }
-  return out;
-}
-
 Values gather_rows(const Case& c) {
   const Row table = c.operands[0].values();
   const Row ids = c.operands[1].values();
@@ -573,7 +523,12 @@ Values formula(const Case& c) {
     case OpKind::kRope:
       return rope(c);
     case OpKind::kAttend:
-      return attend(c);
+    case OpKind::kAttendSegments:
+      return attend_formula(c);
+    case OpKind::kIndexScores:
+      return index_scores_formula(c);
+    case OpKind::kWindowEmit:
+      return window_emit_formula(c);
     case OpKind::kGatherRows:
       return gather_rows(c);
     case OpKind::kDequantize:

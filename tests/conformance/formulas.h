@@ -12,6 +12,11 @@ using Values = std::vector<std::vector<double>>;  // per result, row-major
 // Empty where moving bytes is all there is to it (those are compared byte by byte) and for append.
 Values formula(const Case& c);
 
+// Of attend and attend_segments; of index_scores; of window_emit (attention_formulas.cc).
+Values attend_formula(const Case& c);
+Values index_scores_formula(const Case& c);
+Values window_emit_formula(const Case& c);
+
 // How far a matrix product may be off in a compute mode, per element (docs/numerics.md derives it).
 Values product_tolerance(const Case& c, catalog::ComputeMode mode);
 

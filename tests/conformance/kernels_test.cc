@@ -204,10 +204,12 @@ TEST(Reference, AppendWritesItsRowsAndNothingElse) {
       size_t token = 0;
       for (size_t s = 0; s < after.sequences.size(); ++s) {
         const Sequence& sequence = after.sequences[s];
-        for (int64_t i = 0; i < sequence.num_tokens; ++i, ++token) {
+        const int64_t rate = after.decl.kind == ops::StateKind::kRateLog ? after.decl.rate : 1;
+        const int64_t first = sequence.start_position / rate;
+        const int64_t count = (sequence.start_position + sequence.num_tokens) / rate - first;
+        for (int64_t i = 0; i < count; ++i, ++token) {
           for (size_t e = 0; e < width; ++e) {
-            after.rows[k][s][static_cast<size_t>(sequence.start_position + i) * width + e] =
-                static_cast<float>(rows[token * width + e]);
+            after.rows[k][s][static_cast<size_t>(first + i) * width + e] = static_cast<float>(rows[token * width + e]);
           }
         }
       }

@@ -26,6 +26,13 @@ struct Memory {
   std::byte* data;
 };
 
+// Rows of a sequence's state: one per token, or per group of tokens, or one for all.
+int64_t rows_of(const ops::StateDecl& decl, const Sequence& sequence) {
+  const int64_t tokens = sequence.start_position + sequence.num_tokens;
+  if (decl.kind == ops::StateKind::kFixed) return 1;
+  return decl.kind == ops::StateKind::kRateLog ? tokens / decl.rate : tokens;
+}
+
 // The pages of a case's state, and the views on them.
 class Pages {
  public:
@@ -37,8 +44,7 @@ class Pages {
       offset = (offset + 63) / 64 * 64;
     }
     for (const Sequence& s : state.sequences) {
-      const bool fixed = state.decl.kind == ops::StateKind::kFixed;
-      const int64_t rows = fixed ? 1 : s.start_position + s.num_tokens;
+      const int64_t rows = rows_of(state.decl, s);
       pages_.emplace_back();
       for (int64_t p = 0; p * state.page_rows < rows; ++p) {
         memory_.emplace_back(static_cast<size_t>(offset));
@@ -91,13 +97,29 @@ class Pages {
 std::vector<plan::SequenceSpan> sequence_spans(const Case& c) {
   std::vector<plan::SequenceSpan> spans;
   int64_t row = 0;
-  for (const State& state : c.state) {
-    for (const Sequence& s : state.sequences) {
-      spans.push_back({row, s.num_tokens, s.start_position, s.planned_length});
-      row += s.num_tokens;
-    }
+  if (c.state.empty()) return spans;
+  for (const Sequence& s : c.state[0].sequences) {
+    spans.push_back({row, s.num_tokens, s.start_position, s.planned_length});
+    row += s.num_tokens;
   }
   return spans;
+}
+
+std::vector<const ops::StateDecl*> declarations(const Case& c) {
+  std::vector<const ops::StateDecl*> all;
+  for (const State& state : c.state) all.push_back(&state.decl);
+  return all;
+}
+
+// The type with its groups counted.
+tensor::Type counted(tensor::Type type, const std::vector<plan::SequenceSpan>& spans) {
+  for (tensor::Dim& dim : type.shape) {
+    if (dim.symbol != tensor::Symbol::kGroups) continue;
+    int64_t count = 0;
+    for (const auto& span : spans) count += plan::groups_completed(span, dim.rate);
+    dim = tensor::Dim(dim.factor * count);
+  }
+  return type;
 }
 
 }  // namespace
@@ -127,8 +149,10 @@ std::vector<tensor::Type> result_types(const Case& c) {
   const auto types = operand_types(c);
   const ops::OpDef& def = ops::op_def(c.op);
   FL_CHECK(ops::check_operands(def, types).ok());
-  const auto results = def.infer({types, c.attributes, c.state.empty() ? nullptr : &c.state[0].decl, {}});
+  const auto states = declarations(c);
+  auto results = def.infer({types, c.attributes, states.empty() ? nullptr : states[0], {}, states});
   FL_CHECK(results.ok());
+  for (tensor::Type& type : *results) type = counted(std::move(type), sequence_spans(c));
   return *results;
 }
 
@@ -153,6 +177,7 @@ Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::
     output_views.push_back(type.is_state() ? tensor::View{} : tensor::make_view(outputs.back().data, type));
   }
   std::vector<Pages> pages;
+  pages.reserve(c.state.size());
   for (const State& state : c.state) pages.emplace_back(state);
 
   const auto spans = sequence_spans(c);
@@ -160,7 +185,8 @@ Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::
   batch.sequences = spans;
   std::unique_ptr<kernels::Prepared> prepared;
   if (body->prepare != nullptr) {
-    prepared = FL_TRY(body->prepare({signature, c.state.empty() ? nullptr : &c.state[0].decl}));
+    const auto states = declarations(c);
+    prepared = FL_TRY(body->prepare({signature, states.empty() ? nullptr : states[0], states}));
   }
   int64_t tokens = 0;
   for (const auto& s : spans) tokens += s.num_tokens;
@@ -168,12 +194,15 @@ Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::
   Memory workspace(body->workspace_bytes == nullptr
                        ? 0
                        : static_cast<size_t>(body->workspace_bytes(signature, values, pool.num_threads())));
+  std::vector<const plan::StateView*> views;
+  for (const Pages& state : pages) views.push_back(&state.view());
   const kernels::KernelCall call{prepared.get(),
                                  input_views,
                                  output_views,
                                  &batch,
                                  pages.empty() ? nullptr : &pages[0].view(),
-                                 {workspace.data, workspace.size}};
+                                 {workspace.data, workspace.size},
+                                 views};
   pool.run([&](Worker& worker) { body->run(call, worker); });
 
   Outcome outcome;
@@ -187,7 +216,9 @@ Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::
       return internal_error("changed operand " + std::to_string(i));
     }
   }
-  if (!pages.empty()) outcome.pages = pages[0].contents();
+  for (const Pages& state : pages) {
+    for (auto& page : state.contents()) outcome.pages.push_back(std::move(page));
+  }
   return outcome;
 }
 

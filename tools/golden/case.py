@@ -117,6 +117,8 @@ def old_spelling(config):
             part.pop("layer_types", None)
         if part.get("model_type") == "qwen3_moe" and "num_local_experts" in part:
             part["num_experts"] = part.pop("num_local_experts")
+        if part.get("model_type") in ("deepseek_v32", "glm_moe_dsa"):
+            old_indexer(part)
         kind = rope.pop("rope_type", "default")
         if kind != "default":
             part["rope_scaling"] = {spelled(part, kind): kind, **rope}
@@ -159,6 +161,15 @@ def own_words(part):
         part["add_swa_attention_sink_bias"], part["add_full_attention_sink_bias"] = True, False
 
 
+def old_indexer(part):
+    """Before every layer was listed: how many are dense, and a letter per layer for who has an indexer."""
+    part.pop("layer_types", None)
+    part.pop("mlp_layer_types", None)
+    types = part.pop("indexer_types", None)
+    if types:
+        part["index_topk_pattern"] = "".join({"full": "F", "shared": "S"}[kind] for kind in types)
+
+
 def one_rope(part, rope):
     """Tables by layer type: only that of the full layers is ever scaled."""
     part["rope_theta"] = rope["full_attention"].pop("rope_theta")
@@ -178,5 +189,5 @@ def spelled(part, kind):
     the deepseek releases still do."""
     if part.get("model_type", "").startswith("gemma3"):
         return "rope_type"
-    deepseek = part.get("model_type") in ("deepseek_v3", "kimi_k2")
+    deepseek = part.get("model_type") in ("deepseek_v3", "deepseek_v32", "kimi_k2")
     return "type" if deepseek or part.get("model_type") == "phi3" or kind in ("linear", "dynamic") else "rope_type"

@@ -54,8 +54,33 @@ def build(model_class, config, state, dtype):
 ROUTERS = ("TopKRouter", "TopkRouter", "HunYuanMoEV1Gate", "Gemma4TextRouter", "Llama4Router")
 
 
+class Choices(TorchFunctionMode):
+    """Inside this mode, which holds while an indexer runs, the margin of every `topk` is noted: the smallest distance
+    between the last score that is kept and the first that is not, as a share of the row's largest score."""
+
+    def __init__(self, margins):
+        super().__init__()
+        self.margins = margins
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.topk:
+            self.note(args[0], args[1])
+        return func(*args, **(kwargs or {}))
+
+    def note(self, scores, k):
+        if k >= scores.shape[-1]:
+            return
+        top = scores.topk(k + 1, dim=-1)[0]
+        last, next_ = top[..., k - 1], top[..., k]
+        visible = next_ > -1e30  # where fewer can be seen, nothing is dropped
+        if visible.any():
+            scale = top.masked_fill(top.isinf(), 0).abs().amax(-1)
+            self.margins.append(float(((last - next_) / scale)[visible].min()))
+
+
 class Capture:
-    """Hooks that record the residual stream (embedding, then after each layer) and every router decision's margin."""
+    """Hooks that record the residual stream (embedding, then after each layer) and the margin of every decision of a
+    router or an indexer."""
 
     def __init__(self, model):
         self.hidden, self.margins, self.handles = [], [], []
@@ -66,6 +91,10 @@ class Capture:
         for module in model.modules():
             if type(module).__name__.endswith(ROUTERS):
                 self.handles.append(module.register_forward_hook(self._route))
+            if type(module).__name__.endswith("Indexer"):
+                choices = Choices(self.margins)
+                self.handles.append(module.register_forward_pre_hook(lambda *_, c=choices: c.__enter__() and None))
+                self.handles.append(module.register_forward_hook(lambda *_, c=choices: c.__exit__(None, None, None)))
 
     def _keep(self, _module, _inputs, output):
         self.hidden.append((output[0] if isinstance(output, tuple) else output).detach()[0])

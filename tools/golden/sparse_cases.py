@@ -189,7 +189,30 @@ def llama4_cases():
                class_name="Llama4ForConditionalGeneration", storage="bfloat16")
 
 
+DSA = dict(vocab_size=64, hidden_size=32, intermediate_size=40, moe_intermediate_size=12, num_hidden_layers=3,
+           num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8, routed_scaling_factor=2.5,
+           kv_lora_rank=16, q_lora_rank=20, qk_rope_head_dim=8, v_head_dim=10, qk_nope_head_dim=12, num_experts_per_tok=3,
+           first_k_dense_replace=1, norm_topk_prob=True, max_position_embeddings=4096, rms_norm_eps=1e-3, bos_token_id=0,
+           eos_token_id=1, index_topk=7, index_head_dim=16, index_n_heads=6)
+
+
+def deepseek_v32_cases():
+    yield Case("deepseek_v32", "deepseek_v32", "DeepseekV32Config",
+               {**DSA, "n_group": 4, "topk_group": 2,
+                "rope_parameters": {**YARN, "mscale": 0.8, "mscale_all_dim": 1.2}},
+               "an indexer in each layer that leaves most of the prompt out, its rope in halves, that of the attention "
+               "interleaved", prompt_length=28, patch_config=RELEASE)
+
+
+def glm_moe_dsa_cases():
+    yield Case("glm_moe_dsa", "glm_moe_dsa", "GlmMoeDsaConfig",
+               {**DSA, "num_hidden_layers": 4, "n_group": 1, "topk_group": 1, "index_topk": 6,
+                "indexer_types": ["full", "shared", "full", "shared"], "rope_parameters": PLAIN},
+               "layers that share the choice of the one before, all ropes interleaved", prompt_length=28)
+
+
 def cases():
     for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases, mixtral_cases, granitemoe_cases, minimax_m2_cases,
-                  glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases, gemma4_case, mimo_v2_cases, llama4_cases):
+                  glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases, gemma4_case, mimo_v2_cases, llama4_cases, deepseek_v32_cases,
+                  glm_moe_dsa_cases):
         yield from group()

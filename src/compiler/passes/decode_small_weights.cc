@@ -32,6 +32,7 @@ bool reads_as_float32(ops::OpKind op) {
     case ops::OpKind::kLinear:
     case ops::OpKind::kFusedLinear:
     case ops::OpKind::kAttend:
+    case ops::OpKind::kAttendSegments:
     case ops::OpKind::kConv1d:
     case ops::OpKind::kRecurGla:
     case ops::OpKind::kRecurSelective:

@@ -58,6 +58,7 @@ void open_graph_values(lua_State* state);
 void open_expressions(lua_State* state);
 void open_operators(lua_State* state);
 void open_attention(lua_State* state);
+void open_attend(lua_State* state);
 void open_states(lua_State* state);
 void open_recurrences(lua_State* state);
 void open_control(lua_State* state);

@@ -249,6 +249,7 @@ void open_safe_libraries(lua_State* state, const SpecStore& store) {
   open_expressions(state);
   open_operators(state);
   open_attention(state);
+  open_attend(state);
   open_states(state);
   open_recurrences(state);
   open_control(state);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxRank = 6;
+constexpr int64_t kMaxRate = 1 << 20;
 
 // One name of the table that `state` returned.
 struct Declaration {
@@ -43,7 +44,8 @@ std::vector<std::string> component_names(lua_State* state, const Declaration& de
   std::vector<std::string> names;
   for (lua_pushnil(state); lua_next(state, decl.table) != 0; lua_pop(state, 1)) {
     const std::string field = to_text(state, -2, "a field of a state");
-    if (field != "kind" && field != "layers" && field != "window" && field != "per") names.push_back(field);
+    if (field != "kind" && field != "layers" && field != "window" && field != "per" && field != "rate")
+      names.push_back(field);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -95,6 +97,17 @@ ops::StateDecl declaration_of(lua_State* state, const Declaration& decl, int64_t
     return out;
   }
   out.window = window_of(state, decl, layer);
+  if (decl.kind == "rate_log") {
+    push_for_layer(state, decl, "rate", layer);
+    out.kind = ops::StateKind::kRateLog;
+    out.rate = to_integer(state, -1, where(decl) + ", rate");
+    lua_pop(state, 1);
+    if (out.rate < 1 || out.rate > kMaxRate || out.window != 0) {
+      raise(state, invalid_data(where(decl) + ": rate_log wants rate = 1 to " + std::to_string(kMaxRate) +
+                                " and has no window"));
+    }
+    return out;
+  }
   if (out.window > 0) out.kind = ops::StateKind::kWindowLog;
   return out;
 }
@@ -139,12 +152,13 @@ int no_such_layer(lua_State* state) {
 void declare_layers(lua_State* state, Declaration decl, int parameters) {
   if (lua_type(state, decl.table) != LUA_TTABLE || lua_getfield(state, decl.table, "kind") != LUA_TSTRING) {
     raise(state, invalid_data(where(decl) + " is " + describe(state, decl.table) +
-                              ", wanted append{…}, fixed{…} or history{…}"));
+                              ", wanted append{…}, rate_log{…}, fixed{…} or history{…}"));
   }
   decl.kind = to_text(state, -1, "kind");
   lua_pop(state, 1);
-  if (decl.kind != "append" && decl.kind != "fixed" && decl.kind != "history")
-    raise(state, invalid_data(where(decl) + ": kind '" + decl.kind + "', wanted append, fixed or history"));
+  if (decl.kind != "append" && decl.kind != "rate_log" && decl.kind != "fixed" && decl.kind != "history") {
+    raise(state, invalid_data(where(decl) + ": kind '" + decl.kind + "', wanted append, rate_log, fixed or history"));
+  }
   const int64_t layers = layer_count(state, decl, parameters);
   lua_newtable(state);
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -196,7 +210,7 @@ void declare_states(lua_State* state, int index, int parameters) {
 }
 
 void open_states(lua_State* state) {
-  for (const char* kind : {"append", "fixed", "history"}) {
+  for (const char* kind : {"append", "rate_log", "fixed", "history"}) {
     push(state, kind);
     lua_pushcclosure(state, &declare, 1);
     lua_setglobal(state, kind);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a spec's `state` function declares: append{…}, fixed{…}, history{…}, one state per layer that owns one.
+// What a spec's `state` function declares: append{…}, rate_log{…}, fixed{…}, history{…}, one state per layer that owns
+// one.
 #pragma once
 
 #include <lua.hpp>

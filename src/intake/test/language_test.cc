@@ -162,6 +162,70 @@ TEST(Recurrences, MistakesNameTheThing) {
   EXPECT_TRUE(has(failure("recent_tokens(batch.state.s[0], { count = 1 })"), "a token history wanted"));
 }
 
+// One layer of attention with a state per line of `body`.
+std::string attention_text(const std::string& call) {
+  return "local std = require 'std'\n"
+         "local h = gather_rows(w('e', { 8, 4 }), batch.tokens)\n"
+         "local q = reshape(h, 'T', 1, 4)\n"
+         "local s = batch.state.kv[0]:append { k = q, v = q }\n" +
+         call + "\nx = x + gather_rows(reshape(y, 'T', 4), batch.output_rows)";
+}
+
+TEST(Attention, GroupsFillALogAtARate) {
+  const std::string states =
+      "kv = append { layers = 1, k = { 1, 4 }, v = { 1, 4 } }, few = rate_log { layers = 1, rate = 2, k = { 1, 4 } },"
+      "waiting = fixed { layers = 1, kv = { 4, 4 } }";
+  const auto trace =
+      spec_with_states(states,
+                       "local groups, at = window_emit { x = x, state = batch.state.waiting[0], component = 'kv', rate "
+                       "= 2, overlap = true, fill = -1 }\n"
+                       "local row = reduce(groups, { op = 'sum', axis = 1, keep = false })\n"
+                       "row = rope(reshape(row, row:dim(0), 1, 4), at, { length = 4, freqs = { 1.0, 0.5 } })\n"
+                       "local few = batch.state.few[0]:append { k = row }\n"
+                       "local q = reshape(x, 'T', 1, 4)\n"
+                       "local kv = batch.state.kv[0]:append { k = q, v = q }\n"
+                       "local y = attend_segments { q = q, scale = 1.0, segments = { { state = kv, window = 2 },\n"
+                       "  { state = few, value = 'k', select = index_scores { q = q, state = few, top = 3 } } } }\n"
+                       "x = x + reshape(y, 'T', 4)")
+          .run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  EXPECT_TRUE(ir::verify(trace->graph).ok()) << ir::verify(trace->graph).to_string();
+  const std::string text = ir::print(trace->graph);
+  for (const char* line : {"state few.0 = rate {", "rate = 2", "f32[G2, 4, 4]", "i32[G2]", "f32[G2, 1, 4]"}) {
+    EXPECT_TRUE(has(text, line)) << line << " in\n" << text;
+  }
+  const auto read = ir::parse(text);
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(ir::print(*read), text);
+  EXPECT_TRUE(has(spec_with_states("few = rate_log { k = { 1, 4 } }", "").failure(), "few', rate"));
+  EXPECT_TRUE(has(spec_with_states("few = rate_log { rate = 0, k = { 1, 4 } }", "").failure(), "rate = 1 to"));
+}
+
+TEST(Attention, MasksAreComposed) {
+  const std::string text = text_of(attention_text(
+      "local y = attend { q = q, state = s, scale = 0.5, causal = false, chunk = 8,\n"
+      "  mask = std.mask.any(std.mask.prefix(6), std.mask.all(std.mask.causal, std.mask.sliding(3))) }"));
+  EXPECT_TRUE(has(text, "mask = max(lt(x1, 6.0), min(le(x1, x0), lt(sub(x0, x1), 3.0)))")) << text;
+  EXPECT_TRUE(has(text, "chunk = 8")) << text;
+}
+
+TEST(Attention, SegmentsShareOneSoftmax) {
+  const std::string text =
+      text_of(attention_text("local rows = index_scores { q = q, state = s, top = 5, block = 2, recent = 1 }\n"
+                             "local y = attend_segments { q = q, scale = 0.5, sinks = w('s', { 1 }), segments = {\n"
+                             "  { state = s, window = 3 }, { state = s, select = rows, block = 2 } } }"));
+  EXPECT_TRUE(has(text, "index_scores")) << text;
+  EXPECT_TRUE(has(text, "keys = \"k, k\"")) << text;
+  EXPECT_TRUE(has(text, "select = [0, 2]")) << text;
+  EXPECT_TRUE(has(text, "windows = [3, 0]")) << text;
+  EXPECT_TRUE(has(failure_of(attention_text("local y = attend_segments { q = q, scale = 0.5, segments = {} }")),
+                  "no segments"));
+  EXPECT_TRUE(has(failure_of(attention_text(
+                      "local y = attend_segments { q = q, scale = 0.5, segments = { { state = s, widow = 3 } } }")),
+                  "segment 1 has no field 'widow'"));
+  EXPECT_TRUE(has(failure_of(attention_text("local y = index_scores { q = q, top = 3 }")), "wanted a state"));
+}
+
 TEST(Control, RegionsAreFilledOnce) {
   const std::string experts = text_of(
       "local h = gather_rows(w('e', { 8, 4 }), batch.tokens)\n"
@@ -185,11 +249,11 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
   std::set<std::string> types;
   for (const SpecInfo& spec : *embedded) types.insert(spec.model_types.begin(), spec.model_types.end());
   for (const char* type :
-       {"llama",          "mistral", "qwen2",   "qwen3",      "qwen3_moe", "gemma3",       "gemma3_text",
-        "deepseek_v3",    "kimi_k2", "gpt_oss", "gemma2",     "olmo2",     "olmo3",        "granite",
-        "granitemoe",     "smollm3", "phi3",    "exaone4",    "ernie4_5",  "ernie4_5_moe", "hunyuan_v1_dense",
-        "hunyuan_v1_moe", "hunyuan", "mixtral", "minimax_m2", "glm4_moe",  "gemma4",       "gemma4_text",
-        "mimo_v2_flash",  "mimo_v2"}) {
+       {"llama",          "mistral", "qwen2",        "qwen3",      "qwen3_moe", "gemma3",       "gemma3_text",
+        "deepseek_v3",    "kimi_k2", "gpt_oss",      "gemma2",     "olmo2",     "olmo3",        "granite",
+        "granitemoe",     "smollm3", "phi3",         "exaone4",    "ernie4_5",  "ernie4_5_moe", "hunyuan_v1_dense",
+        "hunyuan_v1_moe", "hunyuan", "mixtral",      "minimax_m2", "glm4_moe",  "gemma4",       "gemma4_text",
+        "mimo_v2_flash",  "mimo_v2", "deepseek_v32", "glm_moe_dsa"}) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
   for (const char* recurrent :

@@ -69,7 +69,13 @@ TEST(ReleasedConfigs, ShippedFamiliesAreCoveredWhole) {
                            "LFM2-1.2B",
                            "Nemotron-H-56B-Base-8K",
                            "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-                           "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"}) {
+                           "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
+                           "DeepSeek-V3.2",
+                           "DeepSeek-V3.2-Exp",
+                           "GLM-5",
+                           "GLM-5-FP8",
+                           "GLM-5.1",
+                           "GLM-5.2-FP8"}) {
     const auto model = trace_model(description_of(kShared + "configs/" + name), nullptr);
     ASSERT_TRUE(model.ok()) << name << ": " << model.status().to_string();
     EXPECT_TRUE(model->coverage.complete()) << name;
@@ -92,7 +98,8 @@ TEST(ReleasedConfigs, OthersAreRefusedForAReason) {
                {"DeepSeek-V3.1-NVFP4", "hf_quant_config.json"},
                {"Qwen3-32B-FP8-Static-PerTensor", "quant"},
                {"mediatek-gemma3_1b_it", "global_local_attention_pattern"},
-               {"DeepSeek-V3.2", "no spec matches model_type \"deepseek_v32\""}};
+               {"GLM-5-NVFP4", "hf_quant_config.json"},
+               {"GLM-5.1-NVFP4", "modelopt"}};
   for (const auto& c : cases) {
     const auto model = trace_model(description_of(kShared + "configs/" + c.name), nullptr);
     ASSERT_FALSE(model.ok()) << c.name;
@@ -181,6 +188,20 @@ TEST(ReleasedConfigs, RecurrentReleasesAreBoundTensorByTensor) {
     EXPECT_EQ(model->coverage.tensors.waived.size(), c.waived) << c.config;
     EXPECT_EQ(model->coverage.tensors.bound.size() + c.waived, headers.size()) << c.config;
   }
+}
+
+// 92,425 tensors, the indexers' among them, and a prediction layer that is left out.
+TEST(ReleasedConfigs, DeepSeekV32IsBoundTensorByTensor) {
+  const std::string path = kShared + "tensor-manifests/DeepSeek-V3.2.json";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs shared data: tensor-manifests/DeepSeek-V3.2.json";
+  const auto headers = manifest(path);
+  const auto model = trace_model(description_of(kShared + "configs/DeepSeek-V3.2"), &headers, {.probe_config = false});
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_TRUE(model->coverage.tensors.unbound.empty());
+  EXPECT_TRUE(model->coverage.tensors.missing.empty());
+  size_t choices = 0;
+  for (const ir::Node& node : model->graph.nodes) choices += node.op == ops::OpKind::kIndexScores ? 1 : 0;
+  EXPECT_EQ(choices, 61u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kernels/append/spans.h"
 #include "kernels/bodies.h"
 #include "kernels/common/pages.h"
 #include "kernels/common/rows.h"
@@ -50,16 +51,14 @@ void store_row(tensor::DType dtype, const float* from, int64_t count, std::byte*
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-void append_row(const KernelCall& call, size_t s, int64_t token) {
+void append_row(const KernelCall& call, const AppendSpan& span, int64_t i) {
   const plan::StateView& state = *call.state;
-  const plan::SequenceSpan& sequence = call.batch->sequences[s];
   for (size_t c = 0; c < state.components.size(); ++c) {
     const plan::StateComponentView& component = state.components[c];
-    const float* from =
-        call.inputs[c + 1].as<const float>() + (sequence.first_row + token) * component.heads * component.width;
+    const float* from = call.inputs[c + 1].as<const float>() + (span.first_row + i) * component.heads * component.width;
     for (int64_t h = 0; h < component.heads; ++h) {
       store_row(component.dtype, from + h * component.width, component.width,
-                state_row(state, component, s, sequence.start_position + token, h));
+                state_row(state, component, span.sequence, span.first_at + i, h));
     }
   }
 }
@@ -67,22 +66,19 @@ void append_row(const KernelCall& call, size_t s, int64_t token) {
 // The rows of all sequences together are shared out: a batch of many one-token sequences keeps every worker busy.
 void run(const KernelCall& call, Worker& worker) {
   int64_t total = 0;
-  for (const plan::SequenceSpan& sequence : call.batch->sequences) total += sequence.num_tokens;
+  for_append_spans(call, [&](const AppendSpan& span) { total += span.count; });
   const Worker::Range range = worker.share(total);
-  int64_t first = 0;
-  for (size_t s = 0; s < call.batch->sequences.size() && first < range.end; ++s) {
-    const int64_t count = call.batch->sequences[s].num_tokens;
-    const int64_t begin = std::max<int64_t>(0, range.begin - first);
-    const int64_t end = std::min(count, range.end - first);
-    for (int64_t token = begin; token < end; ++token) append_row(call, s, token);
-    first += count;
-  }
+  for_append_spans(call, [&](const AppendSpan& span) {
+    const int64_t begin = std::max<int64_t>(0, range.begin - span.first_row);
+    const int64_t end = std::min(span.count, range.end - span.first_row);
+    for (int64_t i = begin; i < end; ++i) append_row(call, span, i);
+  });
 }
 
 }  // namespace
 
 std::span<const KernelBody> append_cpu_bodies() {
-  static constexpr KernelBody kBodies[] = {{"append_f32_any_avx2", nullptr, run, nullptr}};
+  static constexpr KernelBody kBodies[] = {{"append_f32_any_avx2", prepare_append, run, nullptr}};
   return kBodies;
 }
 

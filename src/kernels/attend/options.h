@@ -1,47 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// attend's attributes decoded, and which positions a query sees; shared by all its bodies.
+// The attributes of attend and attend_segments decoded, and which rows a query sees; shared by all their bodies.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/kernel.h"
+#include "ops/attention/segments.h"
 
 namespace firstlight::kernels {
 
-struct AttendOptions final : Prepared {
-  double scale = 1;
+// Where the rows of one segment lie, beside the rules of which of them are visible.
+struct SegmentOptions {
+  ops::KeySegment rules;
   int key = 0;  // component indices
   int value = 0;
+  int64_t rate = 1;  // tokens per row
+};
+
+struct AttendOptions final : Prepared {
+  double scale = 1;
   int64_t value_width = 0;
-  bool causal = true;
-  int64_t window = 0;
+  int sinks = -1;  // operand
+  std::vector<SegmentOptions> segments;
   ops::Expression score;
 };
 
 inline Result<std::unique_ptr<Prepared>> prepare_attend(const PrepareInput& input) {
   const ops::Attributes& attributes = input.signature.attributes;
   auto options = std::make_unique<AttendOptions>();
+  auto all = FL_TRY(ops::key_segments(input.signature.op, attributes, input.signature.operands.size()));
+  FL_CHECK(input.states.size() == all.segments.size());
   options->scale = attributes.get_float("scale");
-  options->key = input.state->component_index(attributes.get_string("key"));
-  options->value = input.state->component_index(attributes.get_string("value"));
-  FL_CHECK(options->key >= 0 && options->value >= 0);
   options->value_width = attributes.get_int("value_width");
-  if (options->value_width == 0)
-    options->value_width = input.state->components[static_cast<size_t>(options->value)].width;
-  options->causal = attributes.get_bool("causal");
-  options->window = attributes.get_int("window");
+  options->sinks = all.sinks_operand;
   options->score = attributes.get_expression("score");
+  for (size_t i = 0; i < all.segments.size(); ++i) {
+    const ops::StateDecl& state = *input.states[i];
+    SegmentOptions segment;
+    segment.key = state.component_index(all.segments[i].key);
+    segment.value = state.component_index(all.segments[i].value);
+    FL_CHECK(segment.key >= 0 && segment.value >= 0);
+    segment.rate = state.kind == ops::StateKind::kRateLog ? state.rate : 1;
+    segment.rules = std::move(all.segments[i]);
+    if (options->value_width == 0) options->value_width = state.components[static_cast<size_t>(segment.value)].width;
+    options->segments.push_back(std::move(segment));
+  }
   return std::unique_ptr<Prepared>(std::move(options));
 }
 
-// Half-open range of positions that the query at `position` sees in a sequence of `length` rows.
-struct VisibleRange {
-  int64_t begin;
-  int64_t end;
-};
-inline VisibleRange visible_range(const AttendOptions& options, int64_t position, int64_t length) {
-  const int64_t begin = options.window > 0 ? std::max<int64_t>(0, position - options.window + 1) : 0;
-  return {begin, options.causal ? position + 1 : length};
+inline ops::RowRange visible_rows(const SegmentOptions& segment, int64_t position, int64_t length) {
+  return ops::visible_rows(segment.rules, segment.rate, position, length);
+}
+
+// The numbers that a segment's select operand has for one query and key/value head; empty where it has none.
+inline std::span<const int32_t> selected(const KernelCall& call, const SegmentOptions& segment, int64_t token,
+                                         int64_t kv_head) {
+  if (segment.rules.select_operand < 0) return {};
+  const tensor::View& view = call.inputs[static_cast<size_t>(segment.rules.select_operand)];
+  const int64_t list = token * view.dim(1) + (view.dim(1) == 1 ? 0 : kv_head);
+  return {view.as<const int32_t>() + list * view.dim(2), static_cast<size_t>(view.dim(2))};
 }
 
 }  // namespace firstlight::kernels

@@ -161,5 +161,31 @@ TEST(StateCache, ATokenHistoryIsAWindowOfIds) {
   EXPECT_EQ(cache.views(ids)[0].components[0].dtype, tensor::DType::kI32);
 }
 
+// A row per four tokens: pages come with whole groups alone.
+TEST(StateCache, ALogAtARateHasARowPerGroup) {
+  std::array states = {log_state("compressed.0"), log_state("kv.0")};
+  states[0].kind = ops::StateKind::kRateLog;
+  states[0].rate = 4;
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const std::array ids = {cache.add_sequence()};
+  const auto pages = [&](size_t state) { return cache.views(ids)[state].pages[0].size(); };
+  ASSERT_TRUE(cache.extend(ids[0], 3).ok());
+  EXPECT_EQ(pages(0), 0u);
+  ASSERT_TRUE(cache.extend(ids[0], 4).ok());
+  EXPECT_EQ(pages(0), 1u);
+  ASSERT_TRUE(cache.extend(ids[0], 19).ok());  // four rows: one page
+  EXPECT_EQ(pages(0), 1u);
+  EXPECT_EQ(pages(1), 5u);
+  ASSERT_TRUE(cache.extend(ids[0], 20).ok());
+  EXPECT_EQ(pages(0), 2u);
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(20));
+  EXPECT_EQ(cache.bytes_for_length(20), 7 * kPageBytes);
+  ASSERT_TRUE(cache.truncate(ids[0], 19).ok());
+  EXPECT_EQ(pages(0), 1u);
+  ASSERT_TRUE(cache.truncate(ids[0], 2).ok());
+  EXPECT_EQ(pages(0), 0u);
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(2));
+}
+
 }  // namespace
 }  // namespace firstlight::kv

@@ -6,6 +6,12 @@
 namespace firstlight::ops {
 namespace {
 
+// Whether an axis has one place per row that the batch adds to the state.
+bool counts_rows(const tensor::Dim& dim, const StateDecl& state) {
+  if (state.kind == StateKind::kRateLog) return dim.is_static() || dim == tensor::Dim::groups(state.rate);
+  return dim.symbol != tensor::Symbol::kGroups;
+}
+
 Result<Types> infer(const InferInput& input) {
   if (input.state == nullptr) return invalid_argument("append: operand state has no declaration");
   const std::vector<StateComponent>& components = input.state->components;
@@ -17,10 +23,12 @@ Result<Types> infer(const InferInput& input) {
   for (size_t i = 0; i < components.size(); ++i) {
     const StateComponent& c = components[i];
     const tensor::Type& rows = input.operands[i + 1];
-    const std::string wanted = "f32[T, " + std::to_string(c.heads) + ", " + std::to_string(c.width) + "]" +
-                               (c.heads == 1 ? " or f32[T, " + std::to_string(c.width) + "]" : "");
+    const std::string row = input.state->kind == StateKind::kRateLog ? "G" + std::to_string(input.state->rate) : "T";
+    const std::string wanted = "f32[" + row + ", " + std::to_string(c.heads) + ", " + std::to_string(c.width) + "]" +
+                               (c.heads == 1 ? " or f32[" + row + ", " + std::to_string(c.width) + "]" : "");
     const std::string name = "rows (component '" + c.name + "')";
-    FL_TRY(want(is_f32(rows) && rank(rows) >= 2, OpKind::kAppend, name, rows, wanted));
+    FL_TRY(want(is_f32(rows) && rank(rows) >= 2 && counts_rows(rows.shape[0], *input.state), OpKind::kAppend, name,
+                rows, wanted));
     const bool by_heads = has_shape(rows, {rows.shape[0], tensor::Dim(c.heads), tensor::Dim(c.width)});
     const bool flat = c.heads == 1 && has_shape(rows, {rows.shape[0], tensor::Dim(c.width)});
     FL_TRY(want(by_heads || flat, OpKind::kAppend, name, rows, wanted));
@@ -53,7 +61,9 @@ OpDef append_def() {
   def.meaning =
       "Row r of the batch, token i of its sequence, becomes row start_position + i of that sequence's state; one "
       "operand "
-      "per component, f32[T, heads, width] (or [T, width] with one head). The result is the state after it.";
+      "per component, f32[T, heads, width] (or [T, width] with one head). Of a log with a row per r tokens the rows "
+      "are "
+      "the groups that the batch completes, [G<r>, ...] as window_emit orders them. The result is the state after it.";
   def.rounding = "once, to nearest even, into the type the plan stores the component in";
   def.infer = infer;
   def.shard = shard;

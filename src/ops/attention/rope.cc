@@ -61,6 +61,10 @@ Result<Types> infer(const InferInput& input) {
   FL_TRY(check_slice(input.attributes, x));
   FL_TRY(check_frequencies(input.attributes));
   FL_TRY(check_finite(input.attributes));
+  const bool by_sequence =
+      input.attributes.get_int("switch_length") > 0 || input.attributes.get_float("dynamic_base") > 0;
+  FL_TRY(want(!by_sequence || x.shape[0].symbol != tensor::Symbol::kGroups, OpKind::kRope, "x", x,
+              "a row per token, for frequencies that depend on the sequence"));
   return Types{x};
 }
 

@@ -25,7 +25,8 @@ Result<Types> infer(const InferInput& input) {
     FL_TRY(
         want(same_rank && like == first, OpKind::kConcat, name, x, "the type and other axes of " + first.to_string()));
     tensor::Dim& sum = result.shape[at];
-    FL_TRY(want(sum.symbol == x.shape[at].symbol, OpKind::kConcat, name, x, "sizes of one symbol along the axis"));
+    FL_TRY(want(sum.symbol == x.shape[at].symbol && sum.rate == x.shape[at].rate, OpKind::kConcat, name, x,
+                "sizes of one symbol along the axis"));
     sum.factor += x.shape[at].factor;
   }
   return Types{std::move(result)};

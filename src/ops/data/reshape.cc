@@ -40,8 +40,10 @@ Result<Target> parse_target(const std::string& text) {
 // total / rest as one dimension.
 std::optional<Dim> divide(const Dim& total, const Dim& rest) {
   if (rest.factor == 0 || total.factor % rest.factor != 0) return std::nullopt;
-  if (!rest.is_static() && rest.symbol != total.symbol) return std::nullopt;
-  return Dim(total.factor / rest.factor, rest.is_static() ? total.symbol : tensor::Symbol::kNone);
+  if (!rest.is_static() && (rest.symbol != total.symbol || rest.rate != total.rate)) return std::nullopt;
+  Dim quotient = rest.is_static() ? total : Dim(1);
+  quotient.factor = total.factor / rest.factor;
+  return quotient;
 }
 
 Result<Types> infer(const InferInput& input) {

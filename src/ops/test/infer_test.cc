@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace firstlight::ops {
 namespace {
 
@@ -58,7 +60,9 @@ std::string outcome(const Case& c, const StateDecl& state) {
     regions.emplace_back();
     for (const auto text : yields) regions.back().push_back(type(text));
   }
-  const InferInput input{operands, *attributes, &state, regions};
+  const std::vector<const StateDecl*> states(
+      static_cast<size_t>(std::count(c.operands.begin(), c.operands.end(), "state")), &state);
+  const InferInput input{operands, *attributes, &state, regions, states};
   auto results = def.infer(input);
   if (!results.ok()) return "!" + results.status().message();
   tensor::SymbolValues values{7, 3, 2, 5};
@@ -351,6 +355,33 @@ TEST(Infer, AttentionAndState) {
       {"attend", "{scale = 0.25, key = \"k\", value = \"v\"}", {"f32[T, 3, 16]", "state"}, "!a multiple of 2 heads"},
       {"attend", "{scale = 0.25, key = \"k\", value = \"v\", window = -1}", {"f32[T, 4, 16]", "state"}, "!window"},
       {"attend", "{scale = 0.25, key = \"k\", value = \"v\", score = x4}", {"f32[T, 4, 16]", "state"}, "!score"},
+      {"attend", "{scale = 0.25, key = \"k\", value = \"v\", mask = x2}", {"f32[T, 4, 16]", "state"}, "!mask"},
+      {"attend", "{scale = 0.25, key = \"k\", value = \"v\", chunk = -2}", {"f32[T, 4, 16]", "state"}, "!chunk"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k, k\", values = \"v, v\", select = [0, 8], sinks = true}",
+       {"f32[T, 4, 16]", "state", "state", "i32[T, 2, 5]", "f32[4]"},
+       "f32[T, 4, 8]"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k, k\", values = \"v, v\", select = [0, 8]}",
+       {"f32[T, 4, 16]", "state", "state", "i32[T, 3, 5]"},
+       "!operand select is i32[T, 3, 5]"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k, k\", values = \"v\"}",
+       {"f32[T, 4, 16]", "state", "state"},
+       "!attribute values is 1 names"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k\", values = \"v\", windows = [1, 2]}",
+       {"f32[T, 4, 16]", "state"},
+       "!attribute windows is 2 numbers"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k, k\", values = \"v, k\"}",
+       {"f32[T, 4, 16]", "state", "state"},
+       "!as many heads and value columns"},
+      {"attend_segments",
+       "{scale = 0.25, keys = \"k\", values = \"v\"}",
+       {"f32[T, 4, 16]", "state", "state"},
+       "!3 operands with 2 states, wanted 2 with 1"},
+      {"index_scores", "{key = \"k\", top = 4}", {"f32[T, 4, 16]", "state"}, "!a component with one head"},
   });
   expect_all(
       {
@@ -359,8 +390,56 @@ TEST(Infer, AttentionAndState) {
            "{scale = 0.25, key = \"c\", value = \"c\", value_width = 16}",
            {"f32[T, 4, 24]", "state"},
            "f32[T, 4, 16]"},
+          {"index_scores", "{key = \"c\", top = 7}", {"f32[T, 4, 24]", "state", "f32[T, 4]"}, "i32[T, 1, 7]"},
+          {"index_scores",
+           "{key = \"c\", top = 7, per_head = true, block = 128, recent = 1}",
+           {"f32[T, 4, 24]", "state"},
+           "i32[T, 4, 7]"},
+          {"index_scores", "{key = \"c\", top = 0}", {"f32[T, 4, 24]", "state"}, "!attribute top"},
+          {"index_scores", "{key = \"d\", top = 1}", {"f32[T, 4, 24]", "state"}, "!attribute key"},
+          {"index_scores", "{key = \"c\", top = 1}", {"f32[T, 4, 24]", "state", "f32[T, 3]"}, "!operand weights"},
+          {"window_emit", "{component = \"c\", rate = 4}", {"f32[T, 24]", "state"}, "!of a fixed state"},
       },
       latent_state());
+}
+
+TEST(Infer, LogsWithARowPerGroup) {
+  StateDecl compressed = latent_state();
+  compressed.kind = StateKind::kRateLog;
+  compressed.rate = 4;
+  expect_all(
+      {
+          {"append", "", {"state", "f32[G4, 24]"}, "state"},
+          {"append", "", {"state", "f32[T, 24]"}, "!wanted f32[G4, 1, 24]"},
+          {"append", "", {"state", "f32[G8, 24]"}, "!wanted f32[G4, 1, 24]"},
+          {"attend", "{scale = 0.25, key = \"c\", value = \"c\"}", {"f32[T, 4, 24]", "state"}, "f32[T, 4, 24]"},
+          {"attend", "{scale = 0.25, key = \"c\", value = \"c\", window = 3}", {"f32[T, 4, 24]", "state"}, "!window"},
+          {"index_scores", "{key = \"c\", top = 7}", {"f32[T, 4, 24]", "state"}, "i32[T, 1, 7]"},
+          {"rope", "{length = 4, freqs = [1.0, 0.5]}", {"f32[G4, 2, 8]", "i32[G4]"}, "f32[G4, 2, 8]"},
+          {"rope",
+           "{length = 4, freqs = [1.0, 0.5], long_freqs = [1.0, 0.5], switch_length = 9}",
+           {"f32[G4, 2, 8]", "i32[G4]"},
+           "!a row per token"},
+          {"reshape", "{shape = \"G4,2,-1\"}", {"f32[G4, 24]"}, "f32[G4, 2, 12]"},
+          {"reshape", "{shape = \"-1,12\"}", {"f32[G4, 24]"}, "f32[2G4, 12]"},
+          {"reshape", "{shape = \"G8,24\"}", {"f32[G4, 24]"}, "!as many elements"},
+      },
+      compressed);
+  StateDecl waiting = latent_state();
+  waiting.kind = StateKind::kFixed;
+  waiting.components[0].heads = 8;
+  expect_all(
+      {
+          {"window_emit", "{component = \"c\", rate = 8}", {"f32[T, 24]", "state"}, "f32[G8, 8, 24]; i32[G8]; state"},
+          {"window_emit",
+           "{component = \"c\", rate = 4, overlap = true}",
+           {"f32[T, 24]", "state"},
+           "f32[G4, 8, 24]; i32[G4]; state"},
+          {"window_emit", "{component = \"c\", rate = 4}", {"f32[T, 24]", "state"}, "!an f32 component {4, 24}"},
+          {"window_emit", "{component = \"c\", rate = 0}", {"f32[T, 24]", "state"}, "!attribute rate"},
+          {"attend", "{scale = 0.25, key = \"c\", value = \"c\"}", {"f32[T, 8, 24]", "state"}, "!wanted a log"},
+      },
+      waiting);
 }
 
 TEST(Infer, Weights) {

@@ -1,0 +1,24 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- DeepSeek V3.2: DeepSeek V3 with an indexer in each layer that names the index_topk keys which a query sees.
+local std = require "std"
+
+return architecture {
+  matches = { model_type = { "deepseek_v32" }, architectures = { "DeepseekV32ForCausalLM" } },
+
+  parameters = function(c)
+    local p = std.deepseek.parameters(c, { default_dense = 3, needs_low_queries = true })
+    std.indexer.parameters(c, p, { style = "half" })
+    c:waive("layer_types", "every layer has an indexer")
+    return p
+  end,
+
+  state = function(p)
+    return { kv = append { latent = { 1, p.kv_rank + p.rope_dim } }, index = append { k = { 1, p.index.dim } } }
+  end,
+
+  forward = function(p, w, batch)
+    return std.deepseek.forward(p, w, batch, function(x, low, scope, layer)
+      return std.indexer.lightning(x, low, scope:scope "indexer", p, batch, batch.state.index[layer])
+    end)
+  end,
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attend/task.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/common/cpu/small_operand.h"
+#include "kernels/common/pages.h"
+
+namespace firstlight::kernels {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input) {
+  auto options = std::make_unique<CpuAttendOptions>();
+  options->plain = FL_TRY(prepare_attend(input));
+  for (size_t i = 0; i < options->attend().segments.size(); ++i) {
+    const SegmentOptions& segment = options->attend().segments[i];
+    for (const int index : {segment.key, segment.value}) {
+      const ops::StateComponent& component = input.states[i]->components[static_cast<size_t>(index)];
+      const bool stored_plainly = component.dtype == tensor::DType::kF32 || component.dtype == tensor::DType::kF16 ||
+                                  component.dtype == tensor::DType::kBF16;
+      if (!stored_plainly) {
+        return unsupported("attend: state '" + input.states[i]->name + "' component '" + component.name +
+                           "' is stored as " + std::string(tensor::dtype_name(component.dtype)) +
+                           ", wanted f32, f16 or bf16");
+      }
+    }
+    options->masks.emplace_back();
+    if (!segment.rules.mask.empty()) options->masks.back().emplace(segment.rules.mask);
+  }
+  const ops::Expression& score = options->attend().score;
+  if (!score.empty()) options->score.emplace(score);
+  for (const ops::ExprTerm& term : score.terms()) {
+    if (term.input >= 0) options->score_uses[term.input] = true;
+  }
+  return std::unique_ptr<Prepared>(std::move(options));
+}
+
+AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& options, const AttendForm& form,
+                             const AttendSplit& split, Worker& worker)
+    : call_(call), cpu_(options), options_(options.attend()), form_(form), split_(split) {
+  for (size_t i = 0; i < options_.segments.size(); ++i) {
+    Source source{.state = call.states[i]};
+    source.keys = &source.state->components[static_cast<size_t>(options_.segments[i].key)];
+    source.values = &source.state->components[static_cast<size_t>(options_.segments[i].value)];
+    source.is_shared = source.keys == source.values;
+    sources_.push_back(source);
+  }
+  heads_ = call.inputs[0].dim(1);
+  width_ = sources_[0].keys->width;
+  key_width_ = padded_width(width_);
+  value_width_ = padded_width(options_.value_width);
+  int64_t program = options.score.has_value() ? options.score->scratch_floats() : 0;
+  for (const auto& mask : options.masks) program = std::max(program, mask.has_value() ? mask->scratch_floats() : 0);
+  const int64_t rows = AttendSplit::most_rows(split.group());
+  const int64_t total = rows * (key_width_ + kKeyBlock + value_width_ + 32) + kKeyBlock * (key_width_ + value_width_) +
+                        program + 4 * kKeyBlock + heads_ + 256;  // the last for rounding up
+  float* at = scratch_floats(worker, total);
+  const auto take = [&](int64_t floats) {
+    float* taken = at;
+    at += padded_width(floats);
+    return taken;
+  };
+  program_scratch_ = take(program);
+  places_ = take(3 * kKeyBlock);
+  shown_ = take(kKeyBlock);
+  q_ = take(rows * key_width_);
+  scores_ = take(rows * kKeyBlock);
+  sums_ = take(rows * value_width_);
+  tops_ = take(rows);
+  totals_ = take(rows);
+  key_floats_ = take(kKeyBlock * key_width_);
+  value_floats_ = take(kKeyBlock * value_width_);
+  float* sinks = take(heads_);
+  sinks_ = options_.sinks < 0 ? nullptr : small_operand(call.inputs[static_cast<size_t>(options_.sinks)], sinks);
+}
+
+void AttendTaskRun::begin(const AttendTask& task) {
+  task_ = task;
+  sequence_ = &call_.batch->sequences[task.sequence];
+  rows_ = static_cast<int>(task.num_tokens * split_.group());
+}
+
+void AttendTaskRun::run(const AttendTask& task) {
+  begin(task);
+  load_queries();
+  start_softmax();
+  int64_t first = 0;
+  for (size_t s = 0; s < options_.segments.size(); ++s) {
+    const int64_t count = split_.candidates(task, s);
+    const int64_t from = std::clamp<int64_t>(task.keys.begin - first, 0, count);
+    const int64_t to = std::clamp<int64_t>(task.keys.end - first, from, count);
+    if (options_.segments[s].rules.select_operand < 0) {
+      run_rows(s, from, to);
+    } else {
+      run_selected(s, from, to);
+    }
+    first += count;
+  }
+}
+
+void AttendTaskRun::load_queries() {
+  const auto scale = static_cast<float>(options_.scale);
+  for (int r = 0; r < rows_; ++r) {
+    const float* from = call_.inputs[0].as<const float>() + place_of(r) * width_;
+    float* to = q_ + r * key_width_;
+    for (int64_t i = 0; i < width_; ++i) to[i] = from[i] * scale;
+    std::fill(to + width_, to + key_width_, 0.0f);
+  }
+}
+
+// The sinks count once: in the first part.
+void AttendTaskRun::start_softmax() {
+  const bool with_sinks = sinks_ != nullptr && task_.part == 0;
+  for (int r = 0; r < rows_; ++r) {
+    tops_[r] = with_sinks ? sinks_[head_of(r)] : kMinusInfinity;
+    totals_[r] = with_sinks ? 1.0f : 0.0f;
+  }
+  std::fill_n(sums_, rows_ * value_width_, 0.0f);
+}
+
+void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
+  const int64_t first = split_.rows(task_, segment).begin;
+  for (int64_t at = begin; at < end; at += kKeyBlock) {
+    run_block(segment, {.first = first + at, .count = std::min(kKeyBlock, end - at)});
+  }
+}
+
+// The task has one token. What its selection names and it may see is gathered into blocks.
+void AttendTaskRun::run_selected(size_t segment, int64_t begin, int64_t end) {
+  const SegmentOptions& options = options_.segments[segment];
+  const ops::RowRange visible = split_.rows(task_, segment);
+  const auto numbers = selected(call_, options, sequence_->first_row + task_.first_token, task_.kv_head);
+  const int64_t block = options.rules.select_block;
+  int64_t rows[kKeyBlock];
+  int64_t count = 0;
+  for (int64_t place = begin; place < end; ++place) {
+    const int32_t number = numbers[static_cast<size_t>(place / block)];
+    const int64_t row = number * block + place % block;
+    if (number < 0 || row < visible.begin || row >= visible.end) continue;
+    rows[count++] = row;
+    if (count < kKeyBlock) continue;
+    run_block(segment, {.first = 0, .count = count, .rows = rows});
+    count = 0;
+  }
+  if (count > 0) run_block(segment, {.first = 0, .count = count, .rows = rows});
+}
+
+void AttendTaskRun::run_block(size_t segment, const Block& block) {
+  const SegmentOptions& options = options_.segments[segment];
+  score_block(sources_[segment], block);
+  const bool has_mask = cpu_.masks[segment].has_value();
+  if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
+  for (int r = 0; r < rows_; ++r) {
+    float* scores = scores_ + r * kKeyBlock;
+    std::fill(scores + block.count, scores + padded_width(block.count), kMinusInfinity);
+    if (cpu_.score.has_value()) apply_score(r, padded_width(block.count), scores);
+    if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, padded_width(block.count));
+    hide(options, block, r, scores);
+    for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
+    form_.step(scores, padded_width(block.count), tops_ + r, totals_ + r, sums_ + r * value_width_, value_width_);
+  }
+  add_block(sources_[segment], block);
+}
+
+// Calls `visit(rows, offset)` for the pieces of a block of neighbours that lie in one page each.
+template <typename Visit>
+void AttendTaskRun::for_pieces(const Source& source, const plan::StateComponentView& component, const Block& block,
+                               Visit&& visit) const {
+  const int64_t stride = state_row_bytes(component);
+  const int64_t page_rows = source.state->page_rows;
+  for (int64_t at = block.first; at < block.first + block.count;) {
+    const int64_t count = std::min(block.first + block.count - at, page_rows - at % page_rows);
+    const std::byte* data = state_row(*source.state, component, task_.sequence, at, task_.kv_head);
+    visit(StoredRows{component.dtype, data, stride, count}, at - block.first);
+    at += count;
+  }
+}
+
+// Rows of a block as padded floats.
+StoredRows AttendTaskRun::decoded(const Source& source, const plan::StateComponentView& component, int64_t width,
+                                  const Block& block, float* space) const {
+  const int64_t stride = padded_width(width);
+  const auto decode = [&](const std::byte* from, int64_t j) {
+    float* to = space + j * stride;
+    form_.decode(component.dtype, from, width, to);
+    std::fill(to + width, to + stride, 0.0f);
+  };
+  if (block.rows == nullptr) {
+    for_pieces(source, component, block, [&](const StoredRows& rows, int64_t offset) {
+      for (int64_t i = 0; i < rows.count; ++i) decode(rows.data + i * rows.stride, offset + i);
+    });
+  } else {
+    for (int64_t j = 0; j < block.count; ++j) {
+      decode(state_row(*source.state, component, task_.sequence, block.rows[j], task_.kv_head), j);
+    }
+  }
+  return {tensor::DType::kF32, reinterpret_cast<const std::byte*>(space), stride * 4, block.count};
+}
+
+// Reading in place pays where each element is used by a few queries at most, or needs no decoding.
+bool AttendTaskRun::in_place(const plan::StateComponentView& component, int64_t width, const Block& block) const {
+  return block.rows == nullptr && width % 16 == 0 && (rows_ <= 4 || component.dtype == tensor::DType::kF32);
+}
+
+void AttendTaskRun::score_block(const Source& source, const Block& block) {
+  if (in_place(*source.keys, width_, block)) {
+    for_pieces(source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
+      form_.scores(q_, rows_, key_width_, rows, scores_ + offset);
+    });
+  } else {
+    form_.scores(q_, rows_, key_width_, decoded(source, *source.keys, width_, block, key_floats_), scores_);
+  }
+}
+
+void AttendTaskRun::add_block(const Source& source, const Block& block) {
+  if (in_place(*source.values, options_.value_width, block)) {
+    for_pieces(source, *source.values, block, [&](const StoredRows& rows, int64_t offset) {
+      form_.accumulate(scores_ + offset, rows_, value_width_, rows, sums_);
+    });
+    return;
+  }
+  // Values that are the first columns of the keys are decoded already; what lies behind them falls into the padding.
+  const bool is_decoded = source.is_shared && !in_place(*source.keys, width_, block);
+  const StoredRows rows = is_decoded ? StoredRows{tensor::DType::kF32, reinterpret_cast<const std::byte*>(key_floats_),
+                                                  key_width_ * 4, block.count}
+                                     : decoded(source, *source.values, options_.value_width, block, value_floats_);
+  form_.accumulate(scores_, rows_, value_width_, rows, sums_);
+}
+
+void AttendTaskRun::fill_key_positions(const SegmentOptions& segment, const Block& block) {
+  for (int64_t j = 0; j < kKeyBlock; ++j) {
+    places_[kKeyBlock + j] = j < block.count ? static_cast<float>(block.row(j) * segment.rate) : 0.0f;
+  }
+}
+
+void AttendTaskRun::apply_score(int row, int64_t count, float* scores) const {
+  if (cpu_.score_uses[1]) {
+    std::fill_n(places_, count, static_cast<float>(sequence_->start_position + token_of(row)));
+  }
+  if (cpu_.score_uses[3]) std::fill_n(places_ + 2 * kKeyBlock, count, static_cast<float>(head_of(row)));
+  const float* const inputs[4] = {scores, places_, places_ + kKeyBlock, places_ + 2 * kKeyBlock};
+  cpu_.score->run(*form_.vector_ops, inputs, count, program_scratch_, scores);
+}
+
+// Into shown_: 0 where the mask hides a key from the row's token.
+void AttendTaskRun::evaluate_mask(size_t segment, int row, int64_t count) {
+  std::fill_n(places_, count, static_cast<float>(sequence_->start_position + token_of(row)));
+  const float* const inputs[2] = {places_, places_ + kKeyBlock};
+  cpu_.masks[segment]->run(*form_.vector_ops, inputs, count, program_scratch_, shown_);
+}
+
+// Rows outside of what the query sees; a selection has left them out already.
+void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const {
+  int64_t begin = 0;
+  int64_t end = block.count;
+  if (block.rows == nullptr) {
+    const int64_t length = sequence_->start_position + sequence_->num_tokens;
+    const ops::RowRange range = visible_rows(segment, sequence_->start_position + token_of(row), length);
+    begin = std::clamp<int64_t>(range.begin - block.first, 0, block.count);
+    end = std::clamp<int64_t>(range.end - block.first, begin, block.count);
+  }
+  std::fill(scores, scores + begin, kMinusInfinity);
+  std::fill(scores + end, scores + padded_width(block.count), kMinusInfinity);
+}
+
+void AttendTaskRun::store_result() const {
+  for (int r = 0; r < rows_; ++r) finish(r, totals_[r], sums_ + r * value_width_);
+}
+
+void AttendTaskRun::store_part(float* to) const {
+  std::copy_n(sums_, rows_ * value_width_, to);
+  std::copy_n(tops_, rows_, to + rows_ * value_width_);
+  std::copy_n(totals_, rows_, to + rows_ * value_width_ + rows_);
+}
+
+void AttendTaskRun::merge(const AttendTask& task, const float* parts, int64_t stride) {
+  begin(task);
+  for (int r = 0; r < rows_; ++r) {
+    const auto top_of = [&](int64_t p) { return parts[p * stride + rows_ * value_width_ + r]; };
+    float top = kMinusInfinity;
+    for (int64_t p = 0; p < split_.num_parts(); ++p) top = std::max(top, top_of(p));
+    const float base = top == kMinusInfinity ? 0.0f : top;
+    float total = 0;
+    std::fill_n(sums_, value_width_, 0.0f);
+    for (int64_t p = 0; p < split_.num_parts(); ++p) {
+      const float factor = std::exp(top_of(p) - base);
+      total += factor * parts[p * stride + rows_ * value_width_ + rows_ + r];
+      const float* sums = parts + p * stride + r * value_width_;
+      for (int64_t i = 0; i < value_width_; ++i) sums_[i] += factor * sums[i];
+    }
+    finish(r, total, sums_);
+  }
+}
+
+// A query that saw nothing gets zeros.
+void AttendTaskRun::finish(int row, float total, const float* sums) const {
+  float* out = call_.outputs[0].as<float>() + place_of(row) * options_.value_width;
+  const float factor = total == 0 ? 0.0f : 1.0f / total;
+  for (int64_t i = 0; i < options_.value_width; ++i) out[i] = sums[i] * factor;
+}
+
+}  // namespace firstlight::kernels

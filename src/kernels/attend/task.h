@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// One task of attend on the CPU: the queries of a block of tokens that share a key/value head, against the candidates
+// of their segments, 64 keys at a time under a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
+#pragma once
+
+#include <optional>
+
+#include "kernels/attend/form.h"
+#include "kernels/attend/split.h"
+#include "kernels/common/cpu/expression_program.h"
+
+namespace firstlight::kernels {
+
+constexpr int64_t padded_width(int64_t width) { return (width + 15) / 16 * 16; }
+
+// Attributes with their formulas made ready.
+struct CpuAttendOptions final : Prepared {
+  std::unique_ptr<Prepared> plain;
+  std::optional<ExpressionProgram> score;
+  bool score_uses[4] = {};
+  std::vector<std::optional<ExpressionProgram>> masks;  // per segment
+
+  const AttendOptions& attend() const { return static_cast<const AttendOptions&>(*plain); }
+};
+
+// Errors: kUnsupported for a component that is stored in another type than f32, f16 or bf16.
+Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input);
+
+class AttendTaskRun {
+ public:
+  // Takes its space from the worker's scratch; one at a time per worker.
+  AttendTaskRun(const KernelCall& call, const CpuAttendOptions& options, const AttendForm& form,
+                const AttendSplit& split, Worker& worker);
+
+  void run(const AttendTask& task);
+  void store_result() const;
+  // Sums, then top and total per row: part_floats() floats.
+  void store_part(float* to) const;
+  // Joins the parts of `task` (its first part), `stride` floats apart, and stores the result.
+  void merge(const AttendTask& task, const float* parts, int64_t stride);
+
+  static int64_t part_floats(int64_t rows, int64_t value_width) { return rows * (padded_width(value_width) + 2); }
+
+ private:
+  // Up to kKeyBlock candidates: rows first .. first + count - 1 where `rows` is null, else those that it lists.
+  struct Block {
+    int64_t first = 0;
+    int64_t count = 0;
+    const int64_t* rows = nullptr;
+    int64_t row(int64_t j) const { return rows == nullptr ? first + j : rows[j]; }
+  };
+  // The state a segment reads and how wide its rows are.
+  struct Source {
+    const plan::StateView* state = nullptr;
+    const plan::StateComponentView* keys = nullptr;
+    const plan::StateComponentView* values = nullptr;
+    bool is_shared = false;  // keys and values are one component
+  };
+
+  void begin(const AttendTask& task);
+  void load_queries();
+  void start_softmax();
+  void run_rows(size_t segment, int64_t begin, int64_t end);
+  void run_selected(size_t segment, int64_t begin, int64_t end);
+  void run_block(size_t segment, const Block& block);
+  void score_block(const Source& source, const Block& block);
+  void add_block(const Source& source, const Block& block);
+  void fill_key_positions(const SegmentOptions& segment, const Block& block);
+  void apply_score(int row, int64_t count, float* scores) const;
+  void hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const;
+  void evaluate_mask(size_t segment, int row, int64_t count);
+  void finish(int row, float total, const float* sums) const;
+  StoredRows decoded(const Source& source, const plan::StateComponentView& component, int64_t width, const Block& block,
+                     float* space) const;
+  bool in_place(const plan::StateComponentView& component, int64_t width, const Block& block) const;
+  template <typename Visit>
+  void for_pieces(const Source& source, const plan::StateComponentView& component, const Block& block,
+                  Visit&& visit) const;
+
+  int64_t token_of(int row) const { return task_.first_token + row / split_.group(); }
+  int64_t head_of(int row) const { return task_.kv_head * split_.group() + row % split_.group(); }
+  int64_t place_of(int row) const { return (sequence_->first_row + token_of(row)) * heads_ + head_of(row); }
+
+  const KernelCall& call_;
+  const CpuAttendOptions& cpu_;
+  const AttendOptions& options_;
+  const AttendForm& form_;
+  const AttendSplit& split_;
+  std::vector<Source> sources_;  // per segment
+  int64_t heads_;
+  int64_t width_;        // of a key
+  int64_t key_width_;    // padded
+  int64_t value_width_;  // padded
+  AttendTask task_;
+  const plan::SequenceSpan* sequence_ = nullptr;
+  int rows_ = 0;
+  float *q_, *scores_, *sums_, *tops_, *totals_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;
+  const float* sinks_;
+};
+
+}  // namespace firstlight::kernels
