@@ -108,7 +108,7 @@ void add_gla(std::vector<Case>& cases, std::string name, const Sizes& n, Sequenc
   if (bonus) operands.push_back(data.floats(DType::kF32, {n.heads, n.key}));
   State state = fixed_state(data, n.heads * n.key, n.value, std::move(sequences));
   cases.push_back(
-      {std::move(name), OpKind::kRecurGla, component(), std::move(operands), {std::move(state)}, {4e-5, 4e-5}});
+      {std::move(name), OpKind::kRecurGla, component(), std::move(operands), {std::move(state)}, {1.5e-5, 1.5e-5}});
 }
 
 void add_delta(std::vector<Case>& cases, std::string name, const Sizes& n, Sequences sequences, Decay form,
@@ -123,7 +123,7 @@ void add_delta(std::vector<Case>& cases, std::string name, const Sizes& n, Seque
                                   Data::state()};
   State state = fixed_state(data, n.heads * n.key, n.value, std::move(sequences));
   cases.push_back(
-      {std::move(name), OpKind::kRecurDelta, component(), std::move(operands), {std::move(state)}, {4e-5, 4e-5}});
+      {std::move(name), OpKind::kRecurDelta, component(), std::move(operands), {std::move(state)}, {1.5e-5, 1.5e-5}});
 }
 
 void add_matrix_forms(std::vector<Case>& cases) {
@@ -145,6 +145,10 @@ void add_matrix_forms(std::vector<Case>& cases) {
   add_gla(cases, "constant decay, bonus", {2, 4, 16, 12}, {{0, 33, 0}, {8, 1, 0}}, Decay::kConstant, true);
   add_gla(cases, "no tokens", {1, 2, 8, 8}, {{5, 0, 0}}, Decay::kHead);
   add_delta(cases, "no tokens", {1, 2, 8, 8}, {{5, 0, 0}}, Decay::kHead);
+  Sequences many(256, Sequence{40, 1, 0});
+  for (size_t i = 0; i < many.size(); i += 5) many[i].num_tokens = static_cast<int64_t>(i % 4);
+  add_gla(cases, "256 sequences", {1, 2, 16, 16}, many, Decay::kHead);
+  add_delta(cases, "256 sequences", {1, 2, 16, 16}, many, Decay::kKey);
   add_gla(cases, "one element", {1, 1, 1, 1}, {{0, 9, 0}}, Decay::kHead);
   add_delta(cases, "one element", {1, 1, 1, 1}, {{0, 9, 0}}, Decay::kHead);
 }
@@ -172,7 +176,7 @@ void add_dplr(std::vector<Case>& cases, std::string name, const Sizes& n, Sequen
                                   Data::state()};
   State state = fixed_state(data, n.heads * n.value, n.key, std::move(sequences));
   cases.push_back(
-      {std::move(name), OpKind::kRecurDplr, component(), std::move(operands), {std::move(state)}, {2e-5, 2e-5}});
+      {std::move(name), OpKind::kRecurDplr, component(), std::move(operands), {std::move(state)}, {8e-6, 8e-6}});
 }
 
 void add_selective(std::vector<Case>& cases, std::string name, int64_t channels, int64_t states, Sequences sequences,
@@ -192,7 +196,7 @@ void add_selective(std::vector<Case>& cases, std::string name, int64_t channels,
                                   Data::state()};
   State state = fixed_state(data, channels, states, std::move(sequences));
   cases.push_back(
-      {std::move(name), OpKind::kRecurSelective, component(), std::move(operands), {std::move(state)}, {2e-5, 2e-5}});
+      {std::move(name), OpKind::kRecurSelective, component(), std::move(operands), {std::move(state)}, {8e-6, 8e-6}});
 }
 
 void add_elementwise(std::vector<Case>& cases, std::string name, int64_t channels, Sequences sequences) {
@@ -202,7 +206,7 @@ void add_elementwise(std::vector<Case>& cases, std::string name, int64_t channel
                                   Data::state()};
   State state = fixed_state(data, 1, channels, std::move(sequences));
   cases.push_back(
-      {std::move(name), OpKind::kRecurElementwise, component(), std::move(operands), {std::move(state)}, {4e-6, 4e-6}});
+      {std::move(name), OpKind::kRecurElementwise, component(), std::move(operands), {std::move(state)}, {2e-6, 2e-6}});
 }
 
 void add_conv(std::vector<Case>& cases, std::string name, int64_t channels, int64_t taps, int64_t dilation,
