@@ -39,8 +39,8 @@ Status Executor::add_form(const plan::KernelStep& step, const std::string& symbo
   if (form.body->prepare != nullptr) {
     std::vector<const ops::StateDecl*> states;
     for (const int32_t state : step.states) states.push_back(&plan_.states[static_cast<size_t>(state)]);
-    form.prepared = FL_TRY(form.body->prepare(
-        {.signature = signature, .state = states.empty() ? nullptr : states[0], .states = states}));
+    form.prepared = FL_TRY(
+        form.body->prepare({.signature = signature, .state = states.empty() ? nullptr : states[0], .states = states}));
   }
   if (form.body->workspace_bytes != nullptr) {
     for (const plan::Bucket& bucket : plan_.buckets) {

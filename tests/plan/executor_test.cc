@@ -165,6 +165,26 @@ TEST_F(ExecutorTest, BatchesBeyondTheBucketsAreRefused) {
   EXPECT_FALSE(executor->output("no such output").present());
 }
 
+// Sequences bound how many groups of tokens a batch can complete, so a bucket bounds them too.
+TEST_F(ExecutorTest, MoreSequencesThanTheBucketHasAreRefused) {
+  const auto checkpoint = write_checkpoint(folder_, dense_tensors());
+  auto options = options_for(catalog::Backend::kCpu);
+  options.buckets = {{.max_tokens = 16, .max_outputs = 16, .max_sequences = 2}};
+  const auto executor = runtime::Executor::create(compiled(kDense, options), checkpoint, pool_, {}).value();
+  EXPECT_EQ(executor->max_batch_sequences(), 2);
+  const std::vector<int32_t> tokens = {1, 2, 3}, positions = {0, 0, 0}, rows = {2};
+  std::vector<plan::SequenceSpan> spans;
+  for (int64_t i = 0; i < 3; ++i) {
+    spans.push_back({.first_row = i, .num_tokens = 1, .start_position = 0, .planned_length = 16});
+  }
+  const Status status =
+      executor->run({.tokens = tokens, .positions = positions, .output_rows = rows, .sequences = spans}, {});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("3 sequences"), std::string::npos) << status.message();
+  EXPECT_EQ(compiler::BucketSize({.max_tokens = 512, .max_outputs = 16}).sequences(), 16);
+  EXPECT_EQ(compiler::BucketSize({.max_tokens = 8, .max_outputs = 0}).sequences(), 1);
+}
+
 TEST_F(ExecutorTest, MemoryIsCountedBeforeAnythingIsLoaded) {
   const auto checkpoint = write_checkpoint(folder_, dense_tensors());
   const auto free = create(checkpoint).value();
