@@ -83,6 +83,13 @@ Tensor selection(Data& data, const Sequences& sequences, int64_t groups, int64_t
   return Data::from_ints({total_tokens(sequences), groups, count}, numbers);
 }
 
+// 256 sequences of one token each, at many depths.
+Sequences many_sequences() {
+  Sequences sequences;
+  for (int64_t i = 0; i < 256; ++i) sequences.push_back({i * 7 % 41, 1, 0});
+  return sequences;
+}
+
 struct SegmentCase {
   Log log;
   int64_t selected = 0;  // per token and group; 0: all rows
@@ -179,6 +186,12 @@ void segment_cases(std::vector<Case>& cases) {
                {SegmentCase{{1, 64, 64, DType::kF16, 1, 64}}, SegmentCase{{1, 64, 64, DType::kF16, 4, 64}, 300},
                 SegmentCase{{1, 64, 64, DType::kF16, 16, 64}}},
                {{3000, 1, 0}}, ", windows = [128, 0, 0]", true);
+  const Log long_log{1, 16, 16, DType::kF16, 1, 64};
+  add_segments(cases, "64k, a window and selected of compressed", 4,
+               {SegmentCase{long_log}, SegmentCase{{1, 16, 16, DType::kF16, 4, 64}, 200}}, {{65535, 1, 0}},
+               ", windows = [128, 0]", true);
+  add_segments(cases, "256 sequences", 2, {SegmentCase{{1}, 6}, SegmentCase{{1}}}, many_sequences(),
+               ", windows = [0, 5]");
   add_segments(cases, "no tokens", 2, {SegmentCase{{1}, 4}}, {{5, 0, 0}}, "");
 }
 
@@ -211,6 +224,9 @@ void index_cases(std::vector<Case>& cases) {
   add_index(cases, "long decode", {1, 32, 16, DType::kBF16, 1, 64}, 16, {{6000, 1, 0}}, true, "top = 300");
   add_index(cases, "long decode, blocks", {1, 32, 16, DType::kF16, 1, 64}, 4, {{6000, 1, 0}, {5000, 2, 0}}, false,
             "top = 11, relu = false, per_head = true, block = 128, recent = 1");
+  add_index(cases, "64k, blocks", {1, 16, 16, DType::kBF16, 1, 64}, 4, {{65530, 2, 0}}, false,
+            "top = 16, relu = false, per_head = true, block = 128, recent = 1");
+  add_index(cases, "256 sequences", {1, 16}, 4, many_sequences(), true, "top = 5");
   add_index(cases, "no tokens", {1, 16}, 2, {{5, 0, 0}}, true, "top = 3");
   {  // equal scores: the lower rows win; NaN wins over all
     Data data(298);
