@@ -155,14 +155,19 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
   score_block(sources_[segment], block);
   const bool has_mask = cpu_.masks[segment].has_value();
   if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
+  const int64_t count = padded_width(block.count);
+  const bool some_hidden = !is_visible_to_all(options, block);
   for (int r = 0; r < rows_; ++r) {
     float* scores = scores_ + r * kKeyBlock;
-    std::fill(scores + block.count, scores + padded_width(block.count), kMinusInfinity);
-    if (cpu_.score.has_value()) apply_score(r, padded_width(block.count), scores);
-    if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, padded_width(block.count));
-    hide(options, block, r, scores);
+    if (cpu_.score.has_value()) {
+      std::fill(scores + block.count, scores + count, 0.0f);
+      apply_score(r, count, scores);
+    }
+    std::fill(scores + block.count, scores + count, kMinusInfinity);
+    if (some_hidden) hide(options, block, r, scores);
+    if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, count);
     for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
-    form_.step(scores, padded_width(block.count), tops_ + r, totals_ + r, sums_ + r * value_width_, value_width_);
+    form_.step(scores, count, tops_ + r, totals_ + r, sums_ + r * value_width_, value_width_);
   }
   add_block(sources_[segment], block);
 }
@@ -254,18 +259,24 @@ void AttendTaskRun::evaluate_mask(size_t segment, int row, int64_t count) {
   cpu_.masks[segment]->run(*form_.vector_ops, inputs, count, program_scratch_, shown_);
 }
 
-// Rows outside of what the query sees; a selection has left them out already.
+// What the row's query sees of a segment, its mask apart.
+ops::RowRange AttendTaskRun::visible_to(const SegmentOptions& segment, int row) const {
+  return visible_rows(segment, sequence_->start_position + token_of(row),
+                      sequence_->start_position + sequence_->num_tokens);
+}
+
+// A selection has left out what its query does not see. Later tokens see from later rows on, and up to later ones.
+bool AttendTaskRun::is_visible_to_all(const SegmentOptions& segment, const Block& block) const {
+  return block.rows != nullptr || (visible_to(segment, rows_ - 1).begin <= block.first &&
+                                   visible_to(segment, 0).end >= block.first + block.count);
+}
+
 void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const {
-  int64_t begin = 0;
-  int64_t end = block.count;
-  if (block.rows == nullptr) {
-    const int64_t length = sequence_->start_position + sequence_->num_tokens;
-    const ops::RowRange range = visible_rows(segment, sequence_->start_position + token_of(row), length);
-    begin = std::clamp<int64_t>(range.begin - block.first, 0, block.count);
-    end = std::clamp<int64_t>(range.end - block.first, begin, block.count);
-  }
+  const ops::RowRange range = visible_to(segment, row);
+  const int64_t begin = std::clamp<int64_t>(range.begin - block.first, 0, block.count);
+  const int64_t end = std::clamp<int64_t>(range.end - block.first, begin, block.count);
   std::fill(scores, scores + begin, kMinusInfinity);
-  std::fill(scores + end, scores + padded_width(block.count), kMinusInfinity);
+  std::fill(scores + end, scores + block.count, kMinusInfinity);
 }
 
 void AttendTaskRun::store_result() const {

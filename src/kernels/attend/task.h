@@ -67,6 +67,8 @@ class AttendTaskRun {
   void add_block(const Source& source, const Block& block);
   void fill_key_positions(const SegmentOptions& segment, const Block& block);
   void apply_score(int row, int64_t count, float* scores) const;
+  ops::RowRange visible_to(const SegmentOptions& segment, int row) const;
+  bool is_visible_to_all(const SegmentOptions& segment, const Block& block) const;
   void hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const;
   void evaluate_mask(size_t segment, int row, int64_t count);
   void finish(int row, float total, const float* sums) const;

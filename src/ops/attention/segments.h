@@ -41,7 +41,9 @@ struct RowRange {
   int64_t end;
 };
 inline RowRange visible_rows(const KeySegment& segment, int64_t rate, int64_t position, int64_t length) {
-  RowRange range{0, segment.causal ? (position + 1) / rate : length / rate};
+  const int64_t tokens = segment.causal ? position + 1 : length;
+  RowRange range{0,
+                 rate == 1 ? tokens : tokens / rate};  // asked for each query and block: no division where none is due
   if (segment.window > 0) range.begin = std::max<int64_t>(0, position - segment.window + 1);
   if (segment.chunk > 0) {
     const int64_t chunk = position / segment.chunk * segment.chunk;
