@@ -8,6 +8,7 @@ return {
   embedding = require "std.embedding",
   head = require "std.head",
   indexer = require "std.indexer",
+  kimi = require "std.kimi",
   kinds = require "std.kinds",
   mask = require "std.mask",
   mixer = require "std.mixer",

@@ -89,17 +89,24 @@ function mixer.gdn(x, w, p, batch, layer)
 end
 
 -- Kimi delta attention: the delta rule with a decay per channel. d: heads, dim, kernel, full_gate (the output gate is one
--- matrix, not a product of two), lower_bound (of the log decay, which is then a sigmoid).
+-- matrix, not a product of two), lower_bound (of the log decay, which is then a sigmoid), padded_rates.
 function mixer.kda_state(d, layers)
   local tail = { d.kernel - 1, d.heads * d.dim }
   return fixed { layers = layers, q = tail, k = tail, v = tail, s = { d.heads, d.dim, d.dim } }
+end
+
+-- One number per head; K3 stores them as a vector that ends in padding.
+local function log_rates(w, d)
+  if not d.padded_rates then return w("A_log", { 1, 1, d.heads, 1 }) end
+  if not w:has "A_log" then return w("A_log", { d.heads }) end
+  return slice(w "A_log", { axis = 0, start = 0, stop = d.heads })
 end
 
 local function kda_decay(x, w, d)
   local width, bound = d.heads * d.dim, d.lower_bound
   local step = reshape(project(project(x, w, "f_a_proj", d.dim), w, "f_b_proj", width), "T", d.heads, d.dim)
   local bias = reshape(w("dt_bias", { width }), d.heads, d.dim)
-  local log_rate = reshape(w("A_log", { 1, 1, d.heads, 1 }), d.heads, 1)
+  local log_rate = reshape(log_rates(w, d), d.heads, 1)
   if bound then
     return map(function(y, c, rate) return bound * sigmoid(exp(rate) * (y + c)) end, step, bias, log_rate)
   end

@@ -2,6 +2,12 @@
 -- Feed-forward blocks.
 local mlp, plain_names = {}, {}
 
+-- act(gate) * up, or what p.combine makes of both.
+function mlp.gated(p, gate, up)
+  local act = p.act
+  return map(p.combine or function(g, u) return act(g) * u end, gate, up)
+end
+
 -- down(act(up(x))), without a gate.
 function mlp.plain(x, w, p, width)
   local function project(name, input, rows, columns)
@@ -28,8 +34,7 @@ function mlp.glu(x, w, p, width)
   else
     gate, up = project("gate_proj", x, width, p.hidden), project("up_proj", x, width, p.hidden)
   end
-  local act = p.act
-  return project("down_proj", map(function(g, u) return act(g) * u end, gate, up), p.hidden, width)
+  return project("down_proj", mlp.gated(p, gate, up), p.hidden, width)
 end
 
 return mlp

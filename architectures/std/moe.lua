@@ -64,22 +64,21 @@ function moe.sigmoid_router(x, w, p)
   return idx, weight * p.route_scale
 end
 
-local function gated(act, gate, up) return map(function(g, u) return act(g) * u end, gate, up) end
-
 -- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width. p.expert_names: gate, up and down by
--- other names.
-function moe.glu(x, w, p, idx, weight)
+-- other names; columns: the width of what goes in, if it is not p.hidden.
+function moe.glu(x, w, p, idx, weight, columns)
   local names, width = p.expert_names or { "gate_proj", "up_proj", "down_proj" }, p.expert_width
+  columns = columns or p.hidden
   local function weights(name, rows, columns)
     return w:stack("experts.{}." .. name .. ".weight", p.experts, { rows, columns })
   end
   return experts {
     x = x, idx = idx, weight = weight, num_experts = p.experts,
     stacked = {
-      weights(names[1], width, p.hidden), weights(names[2], width, p.hidden), weights(names[3], p.hidden, width),
+      weights(names[1], width, columns), weights(names[2], width, columns), weights(names[3], columns, width),
     },
     body = function(rows, gate, up, down)
-      return linear(gated(p.act, linear(rows, gate), linear(rows, up)), down)
+      return linear(mlp.gated(p, linear(rows, gate), linear(rows, up)), down)
     end,
   }
 end
@@ -124,7 +123,7 @@ function moe.packed_glu(x, w, p, idx, weight, gate_up, down, options)
       local y = linear(rows, both)
       local gate = slice(y, { axis = 1, start = 0, stop = width })
       local up = slice(y, { axis = 1, start = width, stop = 2 * width })
-      return linear(gated(p.act, gate, up), last)
+      return linear(mlp.gated(p, gate, up), last)
     end,
   }
 end

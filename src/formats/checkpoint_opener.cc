@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoint::open: from a path to files, from files to one table of tensors. Three ways in (one safetensors file, an
-// index with shards, GGUF parts) and one way to add a file, so that every tensor passes the same checks.
+// Checkpoint::open: from a path to files, from files to one table of tensors. Four ways in (one safetensors file, an
+// index with shards, GGUF parts, a ggmf file) and one way to add a file, so that every tensor passes the same checks.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 
+#include "formats/ggmf.h"
 #include "formats/gguf.h"
 #include "formats/hf_directory.h"
 #include "formats/safetensors.h"
@@ -152,9 +153,10 @@ class CheckpointOpener {
     const auto bytes = map.bytes();
     const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 16));
     if (head.starts_with("GGUF")) return open_gguf(path);
+    if (head.starts_with("fmgg")) return open_ggmf(path);
     if (head.size() > 8 && head[8] == '{') return open_single(path);
-    return invalid_data(describe_file(path) + ": neither a directory, nor safetensors, nor GGUF: begins with " +
-                        quote_name(head));
+    return invalid_data(describe_file(path) +
+                        ": neither a directory, nor safetensors, nor GGUF, nor ggmf: begins with " + quote_name(head));
   }
 
   Result<FileMap> map_file(const std::string& path) {
@@ -189,6 +191,16 @@ class CheckpointOpener {
         FL_TRY(parse_safetensors_header(map.bytes(), known_size(map)).with_context(describe_file(path)));
     checkpoint_.metadata_.merge(header.metadata);
     return add_file(path, std::move(map), std::move(header.tensors));
+  }
+
+  Status open_ggmf(const std::string& path) {
+    checkpoint_.format_ = CheckpointFormat::kGgmf;
+    FileMap map = FL_TRY(map_file(path));
+    GgmfFile file = FL_TRY(parse_ggmf(map.bytes()).with_context(describe_file(path)));
+    checkpoint_.metadata_ = {{"num_vocabulary", std::to_string(file.num_vocabulary)},
+                             {"width", std::to_string(file.width)},
+                             {"num_layers", std::to_string(file.num_layers)}};
+    return add_file(path, std::move(map), std::move(file.tensors));
   }
 
   Status open_index(const std::string& path) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint as everybody above sees it: named tensors with type, shape and bytes, whatever files they came from
-// (safetensors, single or sharded; GGUF, single or split). Owns the memory maps; knows no model. Every length and
-// offset has been compared with the size of its file before open() returns, so bytes() can not reach past a map.
+// (safetensors, single or sharded; GGUF, single or split; the one file of rwkv.cpp). Owns the memory maps; knows no
+// model. Every length and offset has been compared with the size of its file before open() returns, so bytes() can not
+// reach past a map.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,7 @@ std::string shape_text(std::span<const int64_t> shape);
 // The path, and where it is a symbolic link its target: "model.safetensors (a link to ../../blobs/ab12)".
 std::string describe_file(const std::string& path);
 
-enum class CheckpointFormat : uint8_t { kSafetensors, kGguf };
+enum class CheckpointFormat : uint8_t { kSafetensors, kGguf, kGgmf };
 
 struct CheckpointOptions {
   // Accept files that end right after their header (or anywhere in the data): for a dry run from headers alone. Tensors
@@ -61,10 +62,10 @@ class Checkpoint {
  public:
   // `path` is a directory (model.safetensors, else *.safetensors.index.json with its shards, else a lone *.safetensors,
   // else exactly one *.gguf or one split set), a *.safetensors file, a *.safetensors.index.json, or a *.gguf file (of a
-  // split set: its first part). The format is judged by the name as given, not by a link's target; an unknown ending by
-  // its first bytes. Errors: kNotFound (path, shard or part absent, dangling link), kInvalidData (malformed; the
-  // message names file, tensor, value found and value wanted), kUnsupported (an unknown safetensors dtype, GGUF v1, big
-  // endian).
+  // split set: its first part), or a file of rwkv.cpp. The format is judged by the name as given, not by a link's
+  // target; an unknown ending by its first bytes. Errors: kNotFound (path, shard or part absent, dangling link),
+  // kInvalidData (malformed; the message names file, tensor, value found and value wanted), kUnsupported (an unknown
+  // safetensors dtype, GGUF v1, big endian).
   static Result<Checkpoint> open(const std::string& path, const CheckpointOptions& options = {});
 
   Checkpoint(Checkpoint&&) noexcept;
@@ -89,7 +90,8 @@ class Checkpoint {
 
   // The first GGUF file's metadata; nullptr for safetensors.
   const GgufFile* gguf() const { return gguf_.get(); }
-  // __metadata__ of the safetensors files, later files not overriding earlier ones; empty for GGUF.
+  // __metadata__ of the safetensors files, later files not overriding earlier ones; empty for GGUF; for ggmf the
+  // numbers of its header, in decimal: num_vocabulary, width, num_layers.
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   // What is odd but no reason to refuse (a total_size in the index that does not agree, for one).
   const std::vector<std::string>& warnings() const { return warnings_; }

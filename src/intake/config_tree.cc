@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "formats/config.h"
 #include "formats/gguf.h"
+#include "formats/tensor_file.h"
 
 namespace firstlight::intake {
 namespace {
@@ -235,6 +236,24 @@ Result<ConfigNode> config_tree_of_gguf(const formats::GgufFile& file) {
     }
     root.members.emplace_back(std::string(entry.key), std::move(node));
   }
+  return root;
+}
+
+Result<ConfigNode> config_tree_of_ggmf(const formats::Checkpoint& checkpoint) {
+  ConfigNode root;
+  root.kind = ConfigNode::Kind::kObject;
+  root.members.emplace_back("model_type", ConfigNode::of_string("rwkv.cpp"));
+  const std::pair<const char*, const char*> numbers[] = {
+      {"vocab_size", "num_vocabulary"}, {"hidden_size", "width"}, {"num_hidden_layers", "num_layers"}};
+  for (const auto& [key, name] : numbers) {
+    const auto found = checkpoint.metadata().find(name);
+    if (found == checkpoint.metadata().end()) return invalid_data("a ggmf file without " + std::string(name));
+    root.members.emplace_back(key, ConfigNode::of_int(std::stoll(found->second)));
+  }
+  // Since version 5 the decay lies in heads: [heads, channels of one, 1].
+  const formats::TensorRecord* decay = checkpoint.find("blocks.0.att.time_decay");
+  if (decay != nullptr && decay->shape.size() == 3)
+    root.members.emplace_back("num_attention_heads", ConfigNode::of_int(decay->shape[0]));
   return root;
 }
 

@@ -12,8 +12,9 @@
 #include "base/status.h"
 
 namespace firstlight::formats {
+class Checkpoint;
 class GgufFile;
-}
+}  // namespace firstlight::formats
 
 namespace firstlight::intake {
 
@@ -56,5 +57,9 @@ Result<ConfigNode> parse_config_tree(std::string_view json);
 // The metadata of a GGUF that describes the model: keys of "general." and of the architecture, each a leaf; tokenizer.*
 // belongs to module text. Errors: kInvalidData (arrays of arrays).
 Result<ConfigNode> config_tree_of_gguf(const formats::GgufFile& file);
+
+// What the header of a ggmf file states (Checkpoint::metadata), under the names of other configs; model_type is
+// "rwkv.cpp", since that program alone writes them; and the number of heads, which the shape of a tensor tells.
+Result<ConfigNode> config_tree_of_ggmf(const formats::Checkpoint& checkpoint);
 
 }  // namespace firstlight::intake

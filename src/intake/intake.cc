@@ -241,6 +241,11 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
                 .gguf = false,
                 .read_floats = {},
                 .config_name = "config.json"};
+  if (checkpoint.format() == formats::CheckpointFormat::kGgmf) {
+    source.config = FL_TRY(config_tree_of_ggmf(checkpoint));
+    source.config_name = "ggmf header";
+    return build(source, options);
+  }
   const auto directory = FL_TRY(formats::HfDirectory::scan(checkpoint.files().at(0)));
   if (!directory.config) return not_found("no config.json in " + directory.root);
   const std::string config = FL_TRY(optional_text(directory.config));

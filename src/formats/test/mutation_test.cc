@@ -8,6 +8,7 @@
 #include <random>
 
 #include "formats/config.h"
+#include "formats/ggmf.h"
 #include "formats/gguf.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
@@ -52,6 +53,12 @@ bool read_gguf(const std::string& file) {
   expect_inside(parsed->tensors(), file);
   for (const GgufEntry& entry : parsed->entries()) expect_inside(entry.value, file);
   return true;
+}
+
+bool read_ggmf(const std::string& file) {
+  const auto parsed = parse_ggmf(as_bytes(file));
+  if (parsed.ok()) expect_inside(parsed->tensors, file);
+  return parsed.ok();
 }
 
 bool read_safetensors(const std::string& file) {
@@ -138,6 +145,8 @@ TEST(Mutation, Gguf) { attack(read_all(test_data("all_types.gguf")), 1600, read_
 
 TEST(Mutation, GgufWithNestedArrays) { attack(read_all(test_data("nested_v2.gguf")), 256, read_gguf); }
 
+TEST(Mutation, Ggmf) { attack(ggmf_text(), 200, read_ggmf); }
+
 TEST(Mutation, Npy) { attack(read_all(test_data("f32_2x3.npy")), 152, read_npy_bytes); }
 
 TEST(Mutation, Index) {
@@ -153,6 +162,10 @@ TEST(Mutation, Config) {
 TEST(Mutation, FilesOfTheWild) {
   const std::string folder = std::string(FL_SOURCE_DIR) + "/../shared/data";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs shared data: checkpoints, gguf-vocab, quant-layers";
+  const std::string ggmf = read_all(folder + "/checkpoints/tiny-rwkv-5v2-730K/tiny-rwkv-5v2-730K-Q5_0.bin");
+  ASSERT_TRUE(read_ggmf(ggmf));
+  truncate_everywhere(ggmf, read_ggmf, 50);
+  damage_often(ggmf, 1024, read_ggmf, 100);
   const std::string gguf = read_all(folder + "/gguf-vocab/ggml-vocab-bert-bge.gguf");
   ASSERT_TRUE(read_gguf(gguf));
   truncate_everywhere(gguf, read_gguf, 50);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,5 +80,24 @@ inline std::string safetensors_of(std::initializer_list<std::string> names) {
 }
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// A ggmf file of three small tensors: "a" f32 [2, 3] counting from 0, "b" f16 [1, 2, 2], "c" Q5_0 [2, 32].
+inline std::string ggmf_text() {
+  std::string out;
+  const auto put = [&out](std::initializer_list<uint32_t> words) {
+    for (const uint32_t word : words) out.append(reinterpret_cast<const char*>(&word), sizeof(word));
+  };
+  put({0x67676d66, 101, 7, 5, 3, 7});
+  put({2, 1, 0, 3, 2});
+  out += 'a';
+  for (int i = 0; i < 6; ++i) {
+    const auto value = static_cast<float>(i);
+    out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  put({3, 1, 1, 2, 2, 1});
+  out += 'b' + std::string(8, 'x');
+  put({2, 1, 7, 32, 2});
+  return out + 'c' + std::string(2 * 22, 'y');
+}
 
 }  // namespace firstlight::formats

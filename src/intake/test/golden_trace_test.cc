@@ -121,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(Families, CoverageProof,
 INSTANTIATE_TEST_SUITE_P(RecurrentFamilies, CoverageProof,
                          testing::Values("qwen3_next", "qwen3_next_dense", "qwen3_5", "qwen3_5_text", "qwen3_5_moe",
                                          "kimi_linear", "kimi_linear_groups", "lfm2", "lfm2_bias", "nemotron_h",
-                                         "nemotron_h_latent", "mamba2", "mamba2_bias", "jamba", "jamba_bias"),
+                                         "nemotron_h_latent", "mamba2", "mamba2_bias", "jamba", "jamba_bias",
+                                         "kimi_k3"),
                          [](const auto& entry) { return std::string(entry.param); });
 
 }  // namespace

@@ -256,8 +256,8 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
         "mimo_v2_flash",  "mimo_v2", "deepseek_v32", "glm_moe_dsa"}) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
-  for (const char* recurrent :
-       {"qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "jamba", "mamba2", "nemotron_h", "kimi_linear"}) {
+  for (const char* recurrent : {"qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "jamba", "mamba2", "nemotron_h",
+                                "kimi_linear", "kimi_k3", "rwkv.cpp"}) {
     EXPECT_TRUE(types.contains(recurrent)) << recurrent;
   }
   const auto from_tree = list_specs({.architectures_dir = std::string(FL_SOURCE_DIR) + "/architectures"});
