@@ -28,7 +28,7 @@ end
 --                    head after the rope; q_norm, k_norm: other names of theirs
 --   rope             attributes of rope, or a function of the layer; nil: no positions
 --   adjust           function(y, name, layer): what else is done to "q", "k" and "v" [T, heads, width], last
---   window           function of the layer; 0: none
+--   window, chunk    functions of the layer; 0: none
 --   state            the name of the state, if it is not kv
 --   sinks (true, or the name of the tensor), softcap
 function attention.gqa(x, w, p, batch, layer)
@@ -59,7 +59,7 @@ function attention.gqa(x, w, p, batch, layer)
   local cap = p.softcap
   local y = attend {
     q = q, state = batch.state[p.state or "kv"][layer]:append { k = k, v = v }, scale = p.scale,
-    window = p.window and p.window(layer) or 0,
+    window = p.window and p.window(layer) or 0, chunk = p.chunk and p.chunk(layer) or nil,
     sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
     score = cap and function(s) return cap * tanh(s / cap) end or nil,
   }

@@ -186,7 +186,7 @@ def llama4_cases():
     yield Case("llama4_wrapped", "llama4", "Llama4Config",
                dict(text_config=text, vision_config=vision, boi_token_index=58, eoi_token_index=59, image_token_index=60),
                "inside the multimodal config; no norms on q and k, no growth, two experts per token",
-               class_name="Llama4ForConditionalGeneration", storage="bfloat16")
+               class_name="Llama4ForConditionalGeneration", storage="bfloat16", routing=2e-2)
 
 
 DSA = dict(vocab_size=64, hidden_size=32, intermediate_size=40, moe_intermediate_size=12, num_hidden_layers=3,

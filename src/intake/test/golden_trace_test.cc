@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Families, CoverageProof,
                                          "smollm3", "smollm3_window", "phi3", "phi3_plain", "exaone4", "exaone4_full",
                                          "ernie4_5", "ernie4_5_moe", "hunyuan_dense", "hunyuan_moe", "mixtral",
                                          "minimax_m2", "glm4_moe", "glm4_moe_groups", "gemma4", "gemma4_shared",
-                                         "mimo_v2", "deepseek_v32", "glm_moe_dsa"),
+                                         "mimo_v2", "llama4", "llama4_wrapped", "deepseek_v32", "glm_moe_dsa"),
                          [](const auto& entry) { return std::string(entry.param); });
 
 INSTANTIATE_TEST_SUITE_P(RecurrentFamilies, CoverageProof,

@@ -248,12 +248,18 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
   ASSERT_TRUE(embedded.ok()) << embedded.status().to_string();
   std::set<std::string> types;
   for (const SpecInfo& spec : *embedded) types.insert(spec.model_types.begin(), spec.model_types.end());
-  for (const char* type :
-       {"llama",          "mistral", "qwen2",        "qwen3",      "qwen3_moe", "gemma3",       "gemma3_text",
-        "deepseek_v3",    "kimi_k2", "gpt_oss",      "gemma2",     "olmo2",     "olmo3",        "granite",
-        "granitemoe",     "smollm3", "phi3",         "exaone4",    "ernie4_5",  "ernie4_5_moe", "hunyuan_v1_dense",
-        "hunyuan_v1_moe", "hunyuan", "mixtral",      "minimax_m2", "glm4_moe",  "gemma4",       "gemma4_text",
-        "mimo_v2_flash",  "mimo_v2", "deepseek_v32", "glm_moe_dsa"}) {
+  for (const char* type : {"llama",          "mistral",      "qwen2",
+                           "qwen3",          "qwen3_moe",    "gemma3",
+                           "gemma3_text",    "deepseek_v3",  "kimi_k2",
+                           "gpt_oss",        "gemma2",       "olmo2",
+                           "olmo3",          "granite",      "granitemoe",
+                           "smollm3",        "phi3",         "exaone4",
+                           "ernie4_5",       "ernie4_5_moe", "hunyuan_v1_dense",
+                           "hunyuan_v1_moe", "hunyuan",      "mixtral",
+                           "minimax_m2",     "glm4_moe",     "gemma4",
+                           "gemma4_text",    "llama4",       "llama4_text",
+                           "mimo_v2_flash",  "mimo_v2",      "deepseek_v32",
+                           "glm_moe_dsa"}) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
   for (const char* recurrent : {"qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "jamba", "mamba2", "nemotron_h",
