@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device/cuda/cuda_device.h"
 #include "device/opencl/opencl_device.h"
 #include "device/simt/simt_device.h"
 
@@ -15,18 +16,24 @@ Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenO
     case target::DeviceKind::kOpencl:
       return open_opencl(options);
     case target::DeviceKind::kCuda:
+      return cuda::open(options);
     case target::DeviceKind::kMusa:
-      break;
+      return musa::open(options);
   }
-  return unsupported("backend '" + std::string(target::device_kind_name(kind)) + "' is not part of this build");
+  return internal_error("unknown kind of device");
 }
 
 std::vector<Listed> list_devices() {
   std::vector<Listed> kinds;
   kinds.push_back({target::DeviceKind::kSimt, {simt_target()}, ""});
-  Listed opencl{target::DeviceKind::kOpencl, {}, ""};
-  opencl.devices = list_opencl(opencl.absent);
-  kinds.push_back(std::move(opencl));
+  const auto ask = [&](target::DeviceKind kind, std::vector<target::DeviceTarget> (*list)(std::string&)) {
+    Listed listed{kind, {}, ""};
+    listed.devices = list(listed.absent);
+    kinds.push_back(std::move(listed));
+  };
+  ask(target::DeviceKind::kOpencl, list_opencl);
+  ask(target::DeviceKind::kCuda, cuda::list);
+  ask(target::DeviceKind::kMusa, musa::list);
   return kinds;
 }
 

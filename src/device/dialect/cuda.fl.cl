@@ -63,13 +63,9 @@ FL_FUNCTION fl_u32x4 fl_load_u32x4(const fl_u32* p) { return *(const uint4*)p; }
 #define fl_atomic_max_i32(p, v) atomicMax(p, v)
 #define fl_atomic_add_f32(p, v) atomicAdd(p, v)
 
-#ifdef FL_MUSA
-#define FL_EXCHANGE(x, lane) __shfl_sync(~0ull, x, lane, FL_WARP)
-#define FL_EXCHANGE_XOR(x, mask) __shfl_xor_sync(~0ull, x, mask, FL_WARP)
-#else
+// All lanes of a warp are here (rule 2), whatever the width.
 #define FL_EXCHANGE(x, lane) __shfl_sync(0xffffffffu, x, lane, FL_WARP)
 #define FL_EXCHANGE_XOR(x, mask) __shfl_xor_sync(0xffffffffu, x, mask, FL_WARP)
-#endif
 #define FL_WARP_STATE const int fl_warp_scratch = 0
 #define FL_WARP_PARAM int fl_warp_scratch
 #define fl_lane() (fl_thread() & (FL_WARP - 1))
