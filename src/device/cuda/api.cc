@@ -17,6 +17,8 @@ void* open_first(const std::vector<const char*>& libraries) {
   return nullptr;
 }
 
+std::string name_of(const char* library) { return library == nullptr ? "this program" : library; }
+
 // Headers map names to versions of them (cuMemAlloc_v2); a driver may have the plain name alone.
 void* find(void* handle, std::string name) {
   if (void* found = dlsym(handle, name.c_str())) return found;
@@ -34,7 +36,7 @@ Result<std::shared_ptr<const DriverApi>> DriverApi::load() {
   const std::vector<const char*> libraries = FL_DRIVER_LIBRARIES;
   void* handle = open_first(libraries);
   if (handle == nullptr) {
-    return unsupported("no " FL_VENDOR_NAME " driver (" + std::string(libraries[0]) + ") on this machine");
+    return unsupported("no " FL_VENDOR_NAME " driver (" + name_of(libraries[0]) + ") on this machine");
   }
   auto api = std::make_shared<DriverApi>();
 #define FL_LOAD(name)                                                                 \
@@ -57,18 +59,17 @@ Result<RuntimeCompiler> RuntimeCompiler::load() {
   const std::vector<const char*> libraries = FL_RTC_LIBRARIES;
   void* handle = open_first(libraries);
   if (handle == nullptr) {
-    return unsupported("no " FL_VENDOR_NAME " run-time compiler (" + std::string(libraries[0]) + ") on this machine");
+    return unsupported("no " FL_VENDOR_NAME " run-time compiler (" + name_of(libraries[0]) + ") on this machine");
   }
   RuntimeCompiler compiler;
 #define FL_LOAD(name)                                                                                  \
   compiler.name##_ = reinterpret_cast<decltype(compiler.name##_)>(find(handle, FL_TEXT(nvrtc##name))); \
-  if (compiler.name##_ == nullptr) return unsupported(std::string(libraries[0]) + " has no " FL_TEXT(nvrtc##name));
+  if (compiler.name##_ == nullptr) return unsupported(name_of(libraries[0]) + " has no " FL_TEXT(nvrtc##name));
   FL_RTC_FUNCTIONS(FL_LOAD)
 #undef FL_LOAD
   int major = 0;
   int minor = 0;
-  if (compiler.Version_(&major, &minor) != NVRTC_SUCCESS)
-    return unsupported(std::string(libraries[0]) + " does not work");
+  if (compiler.Version_(&major, &minor) != NVRTC_SUCCESS) return unsupported(name_of(libraries[0]) + " does not work");
   compiler.version_ = FL_VENDOR_NAME " rtc " + std::to_string(major) + "." + std::to_string(minor);
   return compiler;
 }

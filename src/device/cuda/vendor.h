@@ -10,10 +10,17 @@
 #define FL_VENDOR musa
 #define FL_VENDOR_NAME "musa"
 #define FL_VENDOR_KIND target::DeviceKind::kMusa
+#ifdef FL_DRIVER_IN_PROGRAM  // a test that brings its own
+#define FL_DRIVER_LIBRARIES \
+  { nullptr }
+#define FL_RTC_LIBRARIES \
+  { nullptr }
+#else
 #define FL_DRIVER_LIBRARIES \
   { "libmusa.so" }
 #define FL_RTC_LIBRARIES \
   { "libmtrtc.so" }
+#endif
 #define FL_ARCHITECTURE_PREFIX "mp_"
 #define FL_ARCHITECTURE_OPTION "--offload-arch="
 #define FL_RTC_OPTIONS \
@@ -120,15 +127,15 @@
 #endif
 
 // Each without its "cu" or "nvrtc".
-#define FL_DRIVER_FUNCTIONS(X)                                                                                        \
-  X(Init)                                                                                                             \
-  X(DriverGetVersion) X(GetErrorName) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute)           \
-      X(DeviceTotalMem) X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent) X(MemGetInfo)           \
-          X(MemAlloc) X(MemFree) X(MemcpyHtoDAsync) X(MemcpyDtoHAsync) X(MemcpyDtoDAsync) X(MemsetD8Async)            \
-              X(StreamCreate) X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(EventCreate) X(EventDestroy) \
-                  X(EventRecord) X(EventSynchronize) X(EventQuery) X(ModuleLoadData) X(ModuleUnload)                  \
-                      X(ModuleGetFunction) X(FuncGetAttribute) X(FuncSetAttribute) X(LaunchKernel)
-#define FL_RTC_FUNCTIONS(X)                                                                            \
-  X(Version)                                                                                           \
-  X(CreateProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) X(GetCUBIN) \
-      X(DestroyProgram)
+#define FL_DRIVER_FUNCTIONS(X)                                                                                       \
+  X(Init)                                                                                                            \
+  X(DriverGetVersion)                                                                                                \
+  X(GetErrorName) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute) X(DeviceTotalMem)            \
+      X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent) X(MemGetInfo) X(MemAlloc) X(MemFree)     \
+          X(MemcpyHtoDAsync) X(MemcpyDtoHAsync) X(MemcpyDtoDAsync) X(MemsetD8Async) X(StreamCreate) X(StreamDestroy) \
+              X(StreamSynchronize) X(StreamWaitEvent) X(EventCreate) X(EventDestroy) X(EventRecord)                  \
+                  X(EventSynchronize) X(EventQuery) X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction)           \
+                      X(FuncGetAttribute) X(FuncSetAttribute) X(LaunchKernel)
+#define FL_RTC_FUNCTIONS(X) \
+  X(Version)                \
+  X(CreateProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) X(GetCUBIN) X(DestroyProgram)
