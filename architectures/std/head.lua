@@ -4,18 +4,19 @@ local norm = require "std.norm"
 local head = {}
 
 local function project(x, w, p, embedding)
-  if not p.tied then return linear(x, w("lm_head.weight", { p.vocab, p.hidden })) end
-  if w:has "lm_head.weight" then
-    w:waive("lm_head.weight", "redundant: the config ties the head to the embedding", embedding)
-    warn "lm_head.weight is in the file although the config ties the head to the embedding; the embedding is used"
+  local name = (p.head or "lm_head") .. ".weight"
+  if not p.tied then return linear(x, w(name, { p.vocab, p.hidden })) end
+  if w:has(name) then
+    w:waive(name, "redundant: the config ties the head to the embedding", embedding)
+    warn(name .. " is in the file although the config ties the head to the embedding; the embedding is used")
   end
   return linear(x, embedding)
 end
 
 -- p.tied: the embedding is the head; a redundant head in the file is ignored, and said so. p.logit_softcap: c tanh(y / c) of
--- each logit; p.last_norm: another name of the last norm. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
+-- each logit; p.last_norm, p.head: other names of the last norm and of the head; p.norm: another norm than norm.rms. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
 function head.logits(x, w, p, batch, embedding, model)
-  x = norm.rms(gather_rows(x, batch.output_rows), model or w:scope "model", p.last_norm or "norm", p)
+  x = (p.norm or norm.rms)(gather_rows(x, batch.output_rows), model or w:scope "model", p.last_norm or "norm", p)
   local logits, cap = project(x, w, p, embedding), p.logit_softcap
   if not cap then return logits end
   return map(function(y) return cap * tanh(y / cap) end, logits)

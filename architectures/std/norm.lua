@@ -8,4 +8,11 @@ function norm.rms(x, w, name, p, eps)
   return rms_norm(x, weight, { eps = eps or p.eps, offset = p.norm_offset or 0.0 })
 end
 
+-- (x - mean) / sqrt(variance + eps) * weight + bias over the last axis. p.norm_bias = false: without one.
+function norm.layer(x, w, name, p, eps)
+  local width = x:dim(-1)
+  local bias = p.norm_bias ~= false and w(name .. ".bias", { width }) or nil
+  return layer_norm(x, w(name .. ".weight", { width }), bias, { eps = eps or p.eps })
+end
+
 return norm

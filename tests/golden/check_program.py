@@ -162,9 +162,11 @@ def main():
     parser.add_argument("--kv-dtype", help="of the cache; f32 where nothing else shall round")
     parser.add_argument("--bound", type=lambda word: word if word == "model" else float(word),
                         help="a number, or 'model': what docs/numerics.md derives for the model and --compute auto")
+    parser.add_argument("--architectures", help="specs from this directory instead of those built into the program")
     options = parser.parse_args()
     flags = ["--backend", options.backend] + (["--compute", options.compute] if options.compute else [])
     flags += ["--kv-dtype", options.kv_dtype] if options.kv_dtype else []
+    flags += ["--architectures", options.architectures] if options.architectures else []
     program = Program(options.program, flags)
     cases = [f for f in sorted(DATA.iterdir()) if (f / "golden.json").exists()
              and (not options.words or any(word in f.name for word in options.words))]

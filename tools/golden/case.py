@@ -72,7 +72,7 @@ def random_state(model, case, seed):
     """Tensors for every parameter and stored buffer of `model`, in float32, by module name."""
     generator = torch.Generator().manual_seed(seed)
     state = {}
-    tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    first = {}  # by where a tensor lies: the first name of those that share one
     for name, tensor in model.state_dict().items():
         if not tensor.is_floating_point() or name.endswith(DERIVED):
             state[name] = tensor.clone()
@@ -84,9 +84,7 @@ def random_state(model, case, seed):
             state[name] *= 0.25  # multiplied by the root of its width later
         if case.storage == "bfloat16":
             state[name] = state[name].bfloat16().float()
-    if tied:
-        for name in [n for n in state if n.endswith("lm_head.weight")]:
-            state[name] = state[next(n for n in state if n.endswith(("embed_tokens.weight", "embeddings.weight")))]
+        state[name] = state[first.setdefault(tensor.data_ptr(), name)]
     return state
 
 
@@ -148,6 +146,10 @@ def own_words(part):
         full = next(iter(part.pop("per_layer_config").values()))
         part["global_head_dim"] = full["head_dim"]
         part["num_global_key_value_heads"] = full.get("num_key_value_heads")
+    if kind == "gpt_neox_japanese":
+        rope = part["rope_parameters"]
+        part["rotary_emb_base"], part["rotary_pct"] = rope.pop("rope_theta"), rope.pop("partial_rotary_factor", 1.0)
+        part["rope_scaling"] = part.pop("rope_parameters")
     if kind == "kimi_linear":
         released_kimi_linear(part)
     if kind == "mimo_v2_flash":

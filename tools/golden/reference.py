@@ -112,7 +112,7 @@ class Capture:
 
 def text_model(model):
     """The decoder stack, also inside a model that wraps it."""
-    inner = getattr(model, "model", None) or getattr(model, "backbone", model)
+    inner = getattr(model, model.base_model_prefix, None) or getattr(model, "model", model)
     inner = getattr(inner, "language_model", inner)
     return getattr(inner, "model", inner)
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models of the families that draw.py drew (docs/rehearsal.md)."""
+
+from case import Case
+from dense_cases import PLAIN, TINY
+
+
+def gpt_neox_japanese_cases():
+    config = {key: TINY[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                                         "max_position_embeddings", "bos_token_id", "eos_token_id")}
+    config.update(intermediate_multiple_size=2, layer_norm_eps=1e-3)
+    yield Case("gpt_neox_japanese", "gpt_neox_japanese", "GPTNeoXJapaneseConfig", {**config, "rope_parameters": PLAIN},
+               "layer norms, one bias in the last layer, q, k and v of a head beside each other; tied", capture=True)
+    yield Case("gpt_neox_japanese_part", "gpt_neox_japanese", "GPTNeoXJapaneseConfig",
+               {**config, "hidden_act": "gelu_new", "tie_word_embeddings": False, "hidden_dropout": 0.1,
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0, "partial_rotary_factor": 0.5}},
+               "half of a head turns, linear scaling, untied", storage="bfloat16")
+
+
+def cases():
+    for group in (gpt_neox_japanese_cases,):
+        yield from group()
