@@ -19,10 +19,11 @@ function moe.read_grouped(c, p)
 end
 
 -- Which layers have experts (Qwen): those that mlp_only_layers does not list, and only every decoder_sparse_step-th. Into p the
--- width of the dense ones.
-function moe.sparse_layers(c, p)
+-- width of the dense ones. default: the dense layers where the config lists none.
+function moe.sparse_layers(c, p, default)
   local step, dense, any_dense = c:count("decoder_sparse_step", 1), {}, false
   local listed = c:list("mlp_only_layers", nil)
+  for _, i in ipairs(not listed and default or {}) do dense[i] = true end
   for i = 0, listed and #listed - 1 or -1 do
     if math.type(listed[i]) ~= "integer" or listed[i] < 0 or listed[i] >= p.layers then
       error("mlp_only_layers names layer " .. tostring(listed[i]) .. " of " .. p.layers)
@@ -46,12 +47,13 @@ function moe.softmax_router(x, w, p)
   return idx, weight
 end
 
--- Sigmoid scores; a correction bias (p.route_bias: its name, if it is not under gate) takes part in the choice alone. Experts
+-- Sigmoid scores; a correction bias (p.route_bias: its name, if it is not under gate; false: there is none) takes part in the choice alone. Experts
 -- lie in p.groups groups, of which the p.top_groups with the largest sum of their two best choices stay.
 function moe.sigmoid_router(x, w, p)
   local scores = sigmoid(linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
-  local choice = scores + w(p.route_bias or "gate.e_score_correction_bias", { p.experts })
-  if p.groups > 1 then
+  local choice = scores
+  if p.route_bias ~= false then choice = scores + w(p.route_bias or "gate.e_score_correction_bias", { p.experts }) end
+  if (p.groups or 1) > 1 then
     local grouped = reshape(choice, "T", p.groups, p.experts // p.groups)
     local best = top_k(grouped, { k = 2 })
     local _, kept = top_k(reduce(best, { op = "sum", keep = false }), { k = p.top_groups })
@@ -61,7 +63,7 @@ function moe.sigmoid_router(x, w, p)
   local _, idx = top_k(choice, { k = p.top_k })
   local weight = gather_last(scores, idx)
   if p.norm_topk then weight = weight / (reduce(weight, { op = "sum" }) + 1e-20) end
-  return idx, weight * p.route_scale
+  return idx, p.route_scale and weight * p.route_scale or weight
 end
 
 -- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width. p.expert_names: gate, up and down by

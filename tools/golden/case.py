@@ -146,6 +146,8 @@ def own_words(part):
         full = next(iter(part.pop("per_layer_config").values()))
         part["global_head_dim"] = full["head_dim"]
         part["num_global_key_value_heads"] = full.get("num_key_value_heads")
+    if kind == "flint" and part["mlp_only_layers"] == [0, 1]:  # what it takes where they are not stated
+        part.pop("layer_types"), part.pop("mlp_only_layers")
     if kind == "gpt_neox_japanese":
         rope = part["rope_parameters"]
         part["rotary_emb_base"], part["rotary_pct"] = rope.pop("rope_theta"), rope.pop("partial_rotary_factor", 1.0)

@@ -17,6 +17,19 @@ def gpt_neox_japanese_cases():
                "half of a head turns, linear scaling, untied", storage="bfloat16")
 
 
+def flint_cases():
+    config = {**TINY, "head_dim": 12, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 20, "num_experts": 6,
+              "num_experts_per_tok": 2, "sliding_window": 8, "rope_parameters": PLAIN}
+    yield Case("flint", "flint", "FlintConfig", {**config, "num_hidden_layers": 4},
+               "layer 2 is windowed and turned, the others see everything without positions; the first two are dense",
+               capture=True, storage="bfloat16")
+    yield Case("flint_listed", "flint", "FlintConfig",
+               {**config, "num_hidden_layers": 3, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                "mlp_only_layers": [], "decoder_sparse_step": 2, "norm_topk_prob": False, "attention_bias": True,
+                "tie_word_embeddings": True}, "kinds stated, every other layer sparse, weights as they are; biases, tied",
+               storage="bfloat16")
+
+
 def cases():
-    for group in (gpt_neox_japanese_cases,):
+    for group in (gpt_neox_japanese_cases, flint_cases):
         yield from group()
