@@ -30,6 +30,17 @@ def flint_cases():
                storage="bfloat16")
 
 
+def glm4_cases():
+    config = {**TINY, "head_dim": 8, "pad_token_id": 0}
+    yield Case("glm4_dense", "glm4", "Glm4Config", {**config, "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}},
+               "norms on both sides of each block, half of a head turned; biases on q, k and v", capture=True,
+               storage="bfloat16")
+    yield Case("glm4_dense_whole", "glm4", "Glm4Config",
+               {**config, "attention_bias": False, "tie_word_embeddings": True, "head_dim": 12,
+                "rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}, "the whole head turned, no biases, tied",
+               storage="bfloat16")
+
+
 def cases():
-    for group in (gpt_neox_japanese_cases, flint_cases):
+    for group in (gpt_neox_japanese_cases, flint_cases, glm4_cases):
         yield from group()
