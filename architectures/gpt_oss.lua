@@ -2,14 +2,6 @@
 -- gpt-oss: attention with sinks, every other layer windowed; experts with biases and a clamped gate.
 local std = require "std"
 
--- Of an expert: min(g, limit) * sigmoid(alpha g) * (clamp(u) + 1).
-local function gated(p)
-  return function(g, u)
-    g = min(g, p.limit)
-    return g * sigmoid(p.alpha * g) * (max(min(u, p.limit), -p.limit) + 1)
-  end
-end
-
 -- MXFP4 files hold matrices rows first, plain ones [columns, rows].
 local function matrices(w, name, p, rows, columns)
   if w:has(name .. "_blocks") then return w(name, { p.experts, rows, columns }) end
@@ -21,7 +13,7 @@ local function expert_block(x, w, p, idx, weight)
   local function run(stacked, body)
     return experts { x = x, idx = idx, weight = weight, num_experts = p.experts, stacked = stacked, body = body }
   end
-  local width, act = p.width, gated(p)
+  local width, act = p.width, std.mlp.gpt_oss(p.alpha, p.limit)
   local down_bias = w("down_proj_bias", { p.experts, p.hidden })
   if w:has "gate_proj" then
     local function half(name) return w(name, { p.experts, width, p.hidden }), w(name .. "_bias", { p.experts, width }) end

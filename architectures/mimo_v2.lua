@@ -3,19 +3,6 @@
 -- windowed layers; sigmoid routing without a shared expert.
 local std = require "std"
 
--- A list of words (new releases) or of 0 and 1, as a list from 0 of whether a layer is of the second kind.
-local function marks(c, words, zero, one, numbers, layers)
-  local listed = c:list(words, nil)
-  if not listed then listed, zero, one = c:list(numbers), 0, 1 end
-  if #listed < layers then error(words .. " or " .. numbers .. ": " .. #listed .. " entries for " .. layers .. " layers") end
-  local out = {}
-  for i = 0, #listed - 1 do
-    if listed[i] ~= zero and listed[i] ~= one then unsupported("layer kind " .. tostring(listed[i]) .. " of " .. words) end
-    out[i] = listed[i] == one
-  end
-  return out
-end
-
 -- The library reads sliding_window_size as so many tokens before the query; the vendor's own code reads sliding_window, as
 -- so many with it.
 local function window_size(c)
@@ -68,8 +55,8 @@ return architecture {
     local p = std.config.decoder(c)
     p.tied, p.act = c:bool("tie_word_embeddings", false), std.activation(c:string "hidden_act")
     read_attention(c, p)
-    p.is_sliding = marks(c, "layer_types", "full_attention", "sliding_attention", "hybrid_layer_pattern", p.layers)
-    p.is_sparse = marks(c, "mlp_layer_types", "dense", "sparse", "moe_layer_freq", p.layers)
+    p.is_sliding = std.kinds.marks(c, "layer_types", "full_attention", "sliding_attention", "hybrid_layer_pattern", p.layers)
+    p.is_sparse = std.kinds.marks(c, "mlp_layer_types", "dense", "sparse", "moe_layer_freq", p.layers)
     std.moe.read_grouped(c, p)
     c:expect("n_shared_experts", 0, "there is no shared expert")
     c:waive("num_nextn_predict_layers", "extra prediction layers are not run")

@@ -2,15 +2,6 @@
 -- MiniMax M2: one norm over all heads of q and one of k, half of each head turned, sigmoid routing with a bias for the choice.
 local std = require "std"
 
--- The part of a head that turns: rotary_dim columns in releases.
-local function rotary_share(c, head_dim)
-  local columns, share = c:count("rotary_dim", nil), c:number("partial_rotary_factor", nil)
-  if columns and share and columns ~= share * head_dim then
-    error("rotary_dim " .. columns .. " and partial_rotary_factor " .. share .. " contradict")
-  end
-  return columns and columns / head_dim or share or 1.0
-end
-
 local function check_variant(c, layers)
   c:expect("use_qk_norm", true)
   c:expect("qk_norm_type", "per_layer")
@@ -36,7 +27,7 @@ return architecture {
     check_variant(c, p.layers)
     p.tied, p.qk_norm = c:bool("tie_word_embeddings", false), "whole"
     p.act = std.activation(c:string "hidden_act")
-    p.rope = std.rope.from_config(c, { dim = p.head_dim, share = rotary_share(c, p.head_dim), default_theta = 5e6 })
+    p.rope = std.rope.with_columns(c, { dim = p.head_dim, default_theta = 5e6 })
     p.experts, p.top_k = c:any { "num_local_experts", "num_experts" }, c:count "num_experts_per_tok"
     p.expert_width, p.expert_names = c:count "intermediate_size", { "w1", "w3", "w2" }
     p.groups, p.norm_topk, p.route_scale, p.route_bias = 1, true, 1.0, "e_score_correction_bias"

@@ -30,6 +30,8 @@ end
 --   adjust           function(y, name, layer): what else is done to "q", "k" and "v" [T, heads, width], last
 --   window, chunk    functions of the layer; 0: none
 --   state            the name of the state, if it is not kv
+--   select           function(x, w, layer): i32[T, kv_heads, k], the only blocks of p.select_block rows that each query sees, or
+--                    nil for all rows
 --   sinks (true, or the name of the tensor), softcap
 function attention.gqa(x, w, p, batch, layer)
   w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
@@ -57,12 +59,23 @@ function attention.gqa(x, w, p, batch, layer)
   v = adjust(reshape(v, "T", p.kv_heads, v_dim), "v", layer)
 
   local cap = p.softcap
-  local y = attend {
-    q = q, state = batch.state[p.state or "kv"][layer]:append { k = k, v = v }, scale = p.scale,
+  local seen = {
+    state = batch.state[p.state or "kv"][layer]:append { k = k, v = v },
     window = p.window and p.window(layer) or 0, chunk = p.chunk and p.chunk(layer) or nil,
-    sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
+    select = p.select and p.select(x, w, layer) or nil,
+  }
+  local how = {
+    q = q, scale = p.scale, sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
     score = cap and function(s) return cap * tanh(s / cap) end or nil,
   }
+  local y
+  if seen.select then
+    seen.block, how.segments = p.select_block, { seen }
+    y = attend_segments(how)
+  else
+    for key, value in pairs(seen) do how[key] = value end
+    y = attend(how)
+  end
   local width, last = p.heads * v_dim, p.o_proj or "o_proj"
   local bias = p.o_bias and w(last .. ".bias", { p.hidden }) or nil
   y = reshape(y, "T", width)

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Indexers: small attentions of their own that choose which keys the main attention sees.
+local norm = require "std.norm"
 local indexer = {}
 
 -- p.index from the config: heads, dim, top, and the rope of the indexer (its first rope_dim columns).
@@ -60,6 +61,20 @@ function indexer.lightning(x, low, w, p, batch, state)
     q = turned(reshape(q, "T", index.heads, index.dim)),
     state = state:append { k = turned(reshape(k, "T", 1, index.dim)) },
     weights = weights * (index.dim * index.heads) ^ -0.5, top = index.top,
+  }
+end
+
+-- Block selection (MiniMax M3): per head, and so per kv head, the p.index.top blocks of p.index.block rows whose best row has
+-- the largest q·k, the last p.index.recent among them. `prefix`: what the names of its matrices begin with.
+function indexer.blocks(x, w, p, batch, state, prefix)
+  local index = p.index
+  local function turned(name, heads)
+    local y = linear(x, w(prefix .. name .. "_proj.weight", { heads * index.dim, p.hidden }))
+    return rope(norm.rms(reshape(y, "T", heads, index.dim), w, prefix .. name .. "_norm", p), batch.positions, p.rope)
+  end
+  return index_scores {
+    q = turned("q", index.heads), state = state:append { k = turned("k", 1) }, top = index.top, block = index.block,
+    recent = index.recent, per_head = true, relu = false,
   }
 end
 

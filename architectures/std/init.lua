@@ -3,10 +3,12 @@
 return {
   activation = require "std.activation",
   attention = require "std.attention",
+  compressor = require "std.compressor",
   config = require "std.config",
   deepseek = require "std.deepseek",
   embedding = require "std.embedding",
   head = require "std.head",
+  hyper = require "std.hyper",
   indexer = require "std.indexer",
   kimi = require "std.kimi",
   kinds = require "std.kinds",

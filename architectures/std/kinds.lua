@@ -15,6 +15,25 @@ function kinds.from_list(list, layers, known, key)
   end
 end
 
+-- A list of two words per layer under `words` (new releases), or of 0 and 1 under `numbers` of the object `old` (c, without
+-- it; nil with `default`: every layer is as default says), as a list from 0 of whether a layer is of the second kind.
+function kinds.marks(c, words, zero, one, numbers, layers, old, default)
+  local listed, named = c:list(words, nil), words
+  if listed then (old or c):waive(numbers, words .. " states the kind of each layer") end
+  if not listed then
+    listed, named, zero, one = (old or c):list(numbers, nil), numbers, 0, 1
+    if not listed and default == nil then error("neither " .. words .. " nor " .. numbers .. " is there") end
+  end
+  local out = {}
+  for i = 0, listed and -1 or layers - 1 do out[i] = default end
+  if listed and #listed < layers then error(named .. ": " .. #listed .. " entries for " .. layers .. " layers") end
+  for i = 0, listed and #listed - 1 or -1 do
+    if listed[i] ~= zero and listed[i] ~= one then unsupported(named .. "[" .. i .. "]: found " .. tostring(listed[i])) end
+    out[i] = listed[i] == one
+  end
+  return out
+end
+
 -- Whether a layer is in this list, whose layers count from `first`.
 function kinds.listed(list, first)
   local set = {}

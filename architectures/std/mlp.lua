@@ -8,6 +8,19 @@ function mlp.gated(p, gate, up)
   return map(p.combine or function(g, u) return act(g) * u end, gate, up)
 end
 
+-- Forms of p.combine. gpt-oss: min(g, limit) sigmoid(alpha g) (clamp(u) + 1); clamped: act(min(g, limit)) clamp(u), where clamp
+-- bounds to -limit .. limit.
+function mlp.gpt_oss(alpha, limit)
+  return function(g, u)
+    g = min(g, limit)
+    return g * sigmoid(alpha * g) * (max(min(u, limit), -limit) + 1)
+  end
+end
+
+function mlp.clamped(act, limit)
+  return function(g, u) return act(min(g, limit)) * max(min(u, limit), -limit) end
+end
+
 -- down(act(up(x))), without a gate.
 function mlp.plain(x, w, p, width)
   local function project(name, input, rows, columns)

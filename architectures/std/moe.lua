@@ -47,10 +47,19 @@ function moe.softmax_router(x, w, p)
   return idx, weight
 end
 
--- Sigmoid scores; a correction bias (p.route_bias: its name, if it is not under gate; false: there is none) takes part in the choice alone. Experts
--- lie in p.groups groups, of which the p.top_groups with the largest sum of their two best choices stay.
-function moe.sigmoid_router(x, w, p)
-  local scores = sigmoid(linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
+-- The scores of these experts, renormalised and scaled where the family does so.
+local function weights_of(scores, idx, p)
+  local weight = gather_last(scores, idx)
+  if p.norm_topk then weight = weight / (reduce(weight, { op = "sum" }) + 1e-20) end
+  return p.route_scale and weight * p.route_scale or weight
+end
+
+-- Sigmoid scores (or p.route_score of the products); a correction bias (p.route_bias: its name, if it is not under gate; false:
+-- there is none) takes part in the choice alone. Experts lie in p.groups groups, of which the p.top_groups with the largest sum
+-- of their two best choices stay. chosen: the experts of each token, where they are settled already.
+function moe.sigmoid_router(x, w, p, chosen)
+  local scores = map(p.route_score or sigmoid, linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
+  if chosen then return chosen, weights_of(scores, chosen, p) end
   local choice = scores
   if p.route_bias ~= false then choice = scores + w(p.route_bias or "gate.e_score_correction_bias", { p.experts }) end
   if (p.groups or 1) > 1 then
@@ -61,9 +70,7 @@ function moe.sigmoid_router(x, w, p)
     choice = reshape(map(function(m, s) return where(m, s, -3e38) end, mask, grouped), "T", p.experts)
   end
   local _, idx = top_k(choice, { k = p.top_k })
-  local weight = gather_last(scores, idx)
-  if p.norm_topk then weight = weight / (reduce(weight, { op = "sum" }) + 1e-20) end
-  return idx, p.route_scale and weight * p.route_scale or weight
+  return idx, weights_of(scores, idx, p)
 end
 
 -- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width. p.expert_names: gate, up and down by

@@ -131,7 +131,7 @@ end
 function kinds.yarn(get, c, t)
   local original = original_length(get, c) or c:count "max_position_embeddings"
   local factor = get.one("number", "factor") or c:count "max_position_embeddings" / original
-  local explicit = get.one("number", "attention_factor")
+  local explicit = get.one("number", "attention_factor") or t.attention_factor
   local mscale, all_dim = get.one("number", "mscale"), get.one("number", "mscale_all_dim")
   if explicit then
     t.scale = explicit
@@ -192,7 +192,7 @@ end
 
 -- options: dim (of the head), style, mla (the softmax scale takes mscale_all_dim too). For models with a table per layer
 -- type: layer_type (which object of rope_parameters), theta (what the old spelling states for it), default_theta, and
--- unscaled (rope_scaling is not for this type). share: the part of a head that turns where the config does not say. The second
+-- unscaled (rope_scaling is not for this type), attention_factor (of yarn, where the config has none). share: the part of a head that turns where the config does not say. The second
 -- result has the parameters that others need.
 function rope.from_config(c, options)
   local get = reader(c, options.layer_type, options.unscaled)
@@ -212,7 +212,7 @@ function rope.from_config(c, options)
   if dim < 2 or dim % 2 ~= 0 then error("rope over " .. dim .. " columns of a head") end
   local t = {
     theta = theta, length = dim, head_dim = options.dim, freqs = plain_frequencies(theta, dim),
-    uses_mscale_all_dim = options.mla,
+    uses_mscale_all_dim = options.mla, attention_factor = options.attention_factor,
   }
   kinds[kind](get, c, t)
   return {
@@ -220,6 +220,17 @@ function rope.from_config(c, options)
     scale = t.scale or 1.0, long_freqs = t.long_freqs, switch_length = t.switch_length, long_scale = t.long_scale,
     dynamic_base = t.dynamic_base, dynamic_factor = t.dynamic_factor, dynamic_max = t.dynamic_max,
   }, t
+end
+
+-- The same for configs that may state how many columns of a head turn, rotary_dim, beside their share or in its place.
+function rope.with_columns(c, options)
+  local columns = c:count("rotary_dim", nil)
+  options.share = columns and columns / options.dim
+  local attributes, rest = rope.from_config(c, options)
+  if columns and columns ~= attributes.length then
+    error("rotary_dim " .. columns .. " and partial_rotary_factor contradict: " .. attributes.length .. " columns")
+  end
+  return attributes, rest
 end
 
 -- Which layers turn q and k: a function of the layer. no_rope_layers has a 1 for those that do; without it, every

@@ -74,6 +74,10 @@ def random_state(model, case, seed):
     state = {}
     first = {}  # by where a tensor lies: the first name of those that share one
     for name, tensor in model.state_dict().items():
+        if name.endswith("tid2eid"):  # distinct experts per token id
+            scores = torch.rand((tensor.shape[0], model.config.n_routed_experts), generator=generator)
+            state[name] = scores.topk(tensor.shape[1], dim=-1)[1]
+            continue
         if not tensor.is_floating_point() or name.endswith(DERIVED):
             state[name] = tensor.clone()
             continue
@@ -136,9 +140,35 @@ def released_kimi_linear(part):
         "short_conv_kernel_size": part.pop("linear_conv_kernel_dim")}
 
 
+def released_minimax_m3(part):
+    """The indexer in an object of its own, lists of 0 and 1 for the kinds of layers, another word for the gate."""
+    sparse = [int(kind != "full_attention") for kind in part.pop("layer_types")]
+    part["moe_layer_freq"] = [int(kind == "sparse") for kind in part.pop("mlp_layer_types")]
+    own = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim", "sparse_block_size": "index_block_size",
+           "sparse_topk_blocks": "index_topk_blocks", "sparse_local_block": "index_local_blocks"}
+    part["sparse_attention_config"] = {
+        "use_sparse_attention": True, "sparse_score_type": "max", "sparse_init_block": 0, "sparse_attention_freq": sparse,
+        "sparse_disable_index_value": sparse, **{old: part.pop(new) for old, new in own.items()}}
+    part["hidden_act"] = "swigluoai"
+
+
+def released_deepseek_v4(part):
+    """One rope beside the base of the other, the number of first layers that are routed by token id."""
+    part["num_hash_layers"] = part.pop("mlp_layer_types").count("hash_moe")
+    part.pop("partial_rotary_factor")
+    ropes = part.pop("rope_parameters")
+    scaling = {key: value for key, value in ropes["compress"].items()
+               if key not in ("partial_rotary_factor", "rope_theta", "rope_type", "attention_factor")}
+    part["rope_scaling"] = {"type": ropes["compress"]["rope_type"], **scaling}
+
+
 def own_words(part):
     """What the releases of a family state in words of their own."""
     kind = part.get("model_type")
+    if kind == "deepseek_v4":
+        released_deepseek_v4(part)
+    if kind == "minimax_m3_vl_text":
+        released_minimax_m3(part)
     if kind == "llama4_text":  # derived from other keys
         for key in ("layer_types", "moe_layers", "no_rope_layers"):
             part.pop(key, None)

@@ -138,6 +138,10 @@ def routing_margin(router, inputs, output):
         return gap(logits, router.config.top_k_experts)  # probabilities already
     if kind == "Llama4Router":
         return gap(output[1], router.top_k)
+    if kind == "DeepseekV4TopKRouter":
+        return gap(router.score_fn(logits) + router.e_score_correction_bias, router.top_k)
+    if kind == "MiniMaxM3VLTopKRouter":
+        return gap(logits.sigmoid() + router.e_score_correction_bias, router.top_k)
     if kind == "MiniMaxM2TopKRouter":
         return gap(logits.sigmoid() + inputs[1], router.top_k)
     if hasattr(router, "moe_statics"):
@@ -165,7 +169,8 @@ def prefill(model, ids):
     forget_lengths(model)
     with torch.no_grad(), Capture(model) as seen:
         logits = runner(model)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
-    return logits, torch.stack(seen.hidden), min(seen.margins, default=float("inf"))
+    one_shape = len({h.shape for h in seen.hidden}) == 1  # several streams are not stored
+    return logits, torch.stack(seen.hidden) if one_shape else None, min(seen.margins, default=float("inf"))
 
 
 def stepwise(model, ids):

@@ -211,8 +211,43 @@ def glm_moe_dsa_cases():
                "layers that share the choice of the one before, all ropes interleaved", prompt_length=28)
 
 
+M3 = dict(SPARSE, num_hidden_layers=3, head_dim=12, dense_intermediate_size=40, shared_intermediate_size=20, num_local_experts=8,
+          num_experts_per_tok=3, swiglu_limit=2.0, rotary_dim=6, rope_parameters={**PLAIN, "partial_rotary_factor": 0.5},
+          index_n_heads=2, index_head_dim=8, index_block_size=4, index_topk_blocks=3, index_local_blocks=1,
+          layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"],
+          mlp_layer_types=["dense", "sparse", "sparse"])
+
+
+def minimax_m3_cases():
+    yield Case("minimax_m3", "minimax_m3", "MiniMaxM3VLTextConfig", {**M3, "tie_word_embeddings": True, "swiglu_alpha": 1.2},
+               "the text model alone, as the library names its tensors: an indexer per kv head names 3 of 9 blocks of 4 keys",
+               storage="bfloat16", zero_centred=r"norm\.weight$")
+    vision = dict(hidden_size=12, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=2)
+    yield Case("minimax_m3_wrapped", "minimax_m3", "MiniMaxM3VLConfig",
+               dict(text_config={**M3, "model_type": "minimax_m3_vl_text", "index_local_blocks": 2, "index_topk_blocks": 4},
+                    vision_config=vision, projector_hidden_size=16, image_token_index=58, video_token_index=59),
+               "inside the multimodal config, as released; the last two blocks always among four", storage="bfloat16",
+               class_name="MiniMaxM3SparseForConditionalGeneration", zero_centred=r"norm\.weight$")
+
+
+V4 = dict(vocab_size=64, hidden_size=16, moe_intermediate_size=12, num_hidden_layers=3, num_attention_heads=4, head_dim=16,
+          q_lora_rank=10, n_routed_experts=6, num_experts_per_tok=2, max_position_embeddings=4096, rms_norm_eps=1e-3,
+          layer_types=["sliding_attention", "heavily_compressed_attention", "compressed_sparse_attention"],
+          compress_rates={"compressed_sparse_attention": 3, "heavily_compressed_attention": 8},
+          mlp_layer_types=["hash_moe", "hash_moe", "moe"], partial_rotary_factor=0.25, hc_mult=4, sliding_window=7, o_groups=2,
+          o_lora_rank=6, index_n_heads=6, index_head_dim=8, index_topk=3, swiglu_limit=1.0, rope_theta=1000.0,
+          compress_rope_theta=2000.0, hc_sinkhorn_iters=6,
+          rope_parameters=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=1024))
+
+
+def deepseek_v4_cases():
+    yield Case("deepseek_v4", "deepseek_v4", "DeepseekV4Config", V4,
+               "a layer with a window alone, rows compressed from 3 tokens of which an indexer names 3, rows of 8 tokens; four "
+               "streams; two layers routed by token id", prompt_length=32, storage="bfloat16", routing=8e-3)
+
+
 def cases():
     for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases, mixtral_cases, granitemoe_cases, minimax_m2_cases,
                   glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases, gemma4_case, mimo_v2_cases, llama4_cases, deepseek_v32_cases,
-                  glm_moe_dsa_cases):
+                  glm_moe_dsa_cases, minimax_m3_cases, deepseek_v4_cases):
         yield from group()

@@ -76,13 +76,17 @@ TEST(ReleasedConfigs, ShippedFamiliesAreCoveredWhole) {
                            "GLM-5-FP8",
                            "GLM-5.1",
                            "GLM-5.2-FP8",
-                           "Llama-4-Scout-17B-16E-Instruct"}) {
+                           "Llama-4-Scout-17B-16E-Instruct",
+                           "MiniMax-M3",
+                           "DeepSeek-V4-Flash",
+                           "DeepSeek-V4-Pro"}) {
     const auto model = trace_model(description_of(kShared + "configs/" + name), nullptr);
     ASSERT_TRUE(model.ok()) << name << ": " << model.status().to_string();
     EXPECT_TRUE(model->coverage.complete()) << name;
     // These state their end in a generation config that is not at hand.
     const bool elsewhere =
-        std::set<std::string>{"MiniMax-M2.5", "MiMo-V2.5-Pro", "Llama-4-Scout-17B-16E-Instruct"}.contains(name);
+        std::set<std::string>{"MiniMax-M2.5", "MiniMax-M3", "MiMo-V2.5-Pro", "Llama-4-Scout-17B-16E-Instruct"}.contains(
+            name);
     EXPECT_EQ(model->tokens.eos.empty(), elsewhere) << name;
   }
 }
@@ -204,6 +208,20 @@ TEST(ReleasedConfigs, DeepSeekV32IsBoundTensorByTensor) {
   size_t choices = 0;
   for (const ir::Node& node : model->graph.nodes) choices += node.op == ops::OpKind::kIndexScores ? 1 : 0;
   EXPECT_EQ(choices, 61u);
+}
+
+// The indexers' matrices and the tower's among them.
+TEST(ReleasedConfigs, MiniMaxM3IsBoundTensorByTensor) {
+  const std::string path = kShared + "tensor-manifests/MiniMax-M3.json";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs shared data: tensor-manifests/MiniMax-M3.json";
+  const auto headers = manifest(path);
+  const auto model = trace_model(description_of(kShared + "configs/MiniMax-M3"), &headers, {.probe_config = false});
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_TRUE(model->coverage.tensors.unbound.empty());
+  EXPECT_TRUE(model->coverage.tensors.missing.empty());
+  size_t choices = 0;
+  for (const ir::Node& node : model->graph.nodes) choices += node.op == ops::OpKind::kIndexScores ? 1 : 0;
+  EXPECT_EQ(choices, 57u);
 }
 
 }  // namespace
