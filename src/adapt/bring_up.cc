@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 
 #include "device/cpu/detect.h"
+#include "device/open.h"
 
 namespace firstlight::adapt {
 namespace {
@@ -23,12 +26,35 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+target::Features device_features(const device::Device* device) {
+  return device == nullptr ? target::Features{} : target::features_of(device->target());
+}
+
+// Where built kernels are kept between runs; empty, and nothing is, where the user has no folder for such things.
+std::filesystem::path kernel_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+    return std::filesystem::path(cache) / "firstlight" / "kernels";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    return std::filesystem::path(home) / ".cache" / "firstlight" / "kernels";
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<std::unique_ptr<device::Device>> open_backend(const BringUpOptions& options) {
+  if (!catalog::is_device(options.backend)) return std::unique_ptr<device::Device>();
+  const auto kind = FL_TRY(target::parse_device_kind(catalog::backend_name(options.backend)));
+  return device::open_device(
+      kind, {.cache_dir = kernel_cache(), .warp_width = options.warp_width, .num_threads = options.num_threads});
+}
 
 compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target) {
   const bool reference = options.backend == catalog::Backend::kReference;
   return {.backend = options.backend,
-          .features = target.features,
+          .features = catalog::is_device(options.backend) ? device_features(options.device) : target.features,
+          .host_features = target.features,
           .compute = options.compute,
           .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
           .plain_kernels = options.plain_kernels,
@@ -45,16 +71,22 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
   return runtime::Executor::create(std::move(plan), checkpoint, pool,
                                    {.load_progress = options.load_progress,
                                     .trace = options.trace,
+                                    .device = catalog::is_device(options.backend) ? options.device : nullptr,
                                     .memory_limit_bytes = limit,
                                     .generated = options.generated,
                                     .canary_every = options.canary_every,
                                     .on_demotion = options.on_demotion});
 }
 
-Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& options) {
+Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& wanted) {
+  BringUpOptions options = wanted;
   const target::CpuTarget target = device::detect_cpu();
   auto loaded = std::make_unique<LoadedModel>();
   Stopwatch watch;
+  if (options.device == nullptr) {
+    loaded->device = FL_TRY(open_backend(options));
+    options.device = loaded->device.get();
+  }
   loaded->checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(path)));
   loaded->model = FL_TRY(intake::load_model(*loaded->checkpoint, options.intake));
   loaded->intake_seconds = watch.lap();

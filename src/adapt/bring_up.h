@@ -14,6 +14,7 @@
 #include "base/trace.h"
 #include "catalog/kernel_row.h"
 #include "compiler/compile.h"
+#include "device/device.h"
 #include "formats/tensor_file.h"
 #include "intake/intake.h"
 #include "runtime/executor.h"
@@ -33,7 +34,9 @@ struct BringUpOptions {
   std::function<void(const runtime::Demotion&)> on_demotion;
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   intake::IntakeOptions intake;
-  double headroom = 0.2;  // share of the machine's memory that stays free
+  int warp_width = 0;                // of devices that have several widths; 0: the device's own
+  device::Device* device = nullptr;  // where a device backend runs; bring_up opens it
+  double headroom = 0.2;             // share of the machine's memory that stays free
   Trace* trace = nullptr;
   std::function<void(uint64_t done, uint64_t total)> load_progress;
 };
@@ -43,6 +46,7 @@ struct LoadedModel {
   intake::Model model;
   std::vector<compiler::PassRecord> passes;
   std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<device::Device> device;  // of device backends
   std::unique_ptr<runtime::Executor> executor;
   double intake_seconds = 0;
   double compile_seconds = 0;
@@ -56,6 +60,10 @@ struct LoadedModel {
 // Errors: those of the checkpoint's reader, intake, compiler and executor; kOutOfMemory before loading when weights,
 // activations and headroom do not fit the machine (needed and available bytes).
 Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& options);
+
+// The device of a device backend, built kernels kept in the user's cache folder; null for backends that have none.
+// Errors: kUnsupported with the reason why there is none.
+Result<std::unique_ptr<device::Device>> open_backend(const BringUpOptions& options);
 
 // The same in its parts, for verbs that stop early and for the gates.
 compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target);

@@ -111,8 +111,10 @@ class GateRunner {
 
   Status load(Gate& gate) {
     loaded().pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options_.bring_up.num_threads});
-    loaded().executor =
-        FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, options_.bring_up, target_));
+    BringUpOptions bring_up = options_.bring_up;
+    loaded().device = FL_TRY(open_backend(bring_up));
+    bring_up.device = loaded().device.get();
+    loaded().executor = FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, bring_up, target_));
     result_.text = load_text_assets(path_, loaded().checkpoint.get());
     const auto& memory = loaded().executor->memory();
     gate.passed = true;

@@ -15,9 +15,12 @@
 
 namespace firstlight::catalog {
 
-enum class Backend : uint8_t { kReference, kCpu };
+enum class Backend : uint8_t { kReference, kCpu, kSimt, kOpencl, kCuda, kMusa };
 
-std::string_view backend_name(Backend backend);
+// Backends with memory and kernels of their own, whose kernels are written in the device dialect.
+constexpr bool is_device(Backend backend) { return backend >= Backend::kSimt; }
+
+std::string_view backend_name(Backend backend);  // "reference", "cpu", "simt", "opencl", "cuda", "musa"
 std::optional<Backend> backend_from_name(std::string_view name);
 
 // How matrix products compute (docs/numerics.md has the bound of each).
@@ -43,7 +46,7 @@ struct KernelRow {
   std::string_view symbol;  // op_intypes_outtype_tile_target
   ops::OpKind op;
   Backend backend;
-  target::Features needs;                       // CPU features
+  target::Features needs;                       // of the CPU, or of the device
   bool (*accepts)(const Signature& signature);  // types, layouts, attributes
   int rank = 0;                                 // among those that accept, the highest wins
 };

@@ -61,6 +61,12 @@ std::vector<KernelRow> collect() {
     const auto part = table();
     rows.insert(rows.end(), part.begin(), part.end());
   }
+  for (const Backend backend : {Backend::kSimt, Backend::kOpencl, Backend::kCuda, Backend::kMusa}) {
+    for (KernelRow row : dialect_rows()) {
+      row.backend = backend;
+      rows.push_back(row);
+    }
+  }
   return rows;
 }
 
@@ -86,12 +92,21 @@ std::string_view backend_name(Backend backend) {
       return "reference";
     case Backend::kCpu:
       return "cpu";
+    case Backend::kSimt:
+      return "simt";
+    case Backend::kOpencl:
+      return "opencl";
+    case Backend::kCuda:
+      return "cuda";
+    case Backend::kMusa:
+      return "musa";
   }
   FL_CHECK(false);
 }
 
 std::optional<Backend> backend_from_name(std::string_view name) {
-  for (const Backend backend : {Backend::kReference, Backend::kCpu}) {
+  for (const Backend backend :
+       {Backend::kReference, Backend::kCpu, Backend::kSimt, Backend::kOpencl, Backend::kCuda, Backend::kMusa}) {
     if (backend_name(backend) == name) return backend;
   }
   return std::nullopt;

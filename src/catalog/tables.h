@@ -43,6 +43,8 @@ std::span<const KernelRow> rms_norm_rows();
 std::span<const KernelRow> layer_norm_rows();
 std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear
 std::span<const KernelRow> linear_cpu_rows();        // the same and pack_weight
+// Of all device backends: written down once, with kSimt as the backend.
+std::span<const KernelRow> dialect_rows();
 std::span<const KernelRow> rope_rows();
 std::span<const KernelRow> append_rows();
 std::span<const KernelRow> attend_rows();  // and attend_segments

@@ -12,9 +12,7 @@ namespace {
 Result<catalog::Backend> parse_backend(const std::string& name) {
   if (name == "reference") return catalog::Backend::kReference;
   if (name == "cpu") return catalog::Backend::kCpu;
-  for (const char* planned : {"simt", "opencl", "cuda", "musa"}) {
-    if (name == planned) return unsupported("--backend " + name + ": not in this build; reference and cpu are");
-  }
+  if (const auto backend = catalog::backend_from_name(name); backend && catalog::is_device(*backend)) return *backend;
   return invalid_argument("--backend " + name + ": reference, cpu, simt, opencl, cuda or musa wanted");
 }
 
@@ -57,6 +55,14 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   if (reference && options.compute && *options.compute != catalog::ComputeMode::kF32) {
     return invalid_argument("--compute " + flags.compute + ": the reference backend computes in f32 alone");
   }
+  if (catalog::is_device(options.backend) && options.compute && *options.compute != catalog::ComputeMode::kF32) {
+    return unsupported("--compute " + flags.compute + ": kernels of devices compute in f32");
+  }
+  if (flags.warp != 0 && !catalog::is_device(options.backend)) {
+    return invalid_argument("--warp " + std::to_string(flags.warp) + ": the " + flags.backend +
+                            " backend has no warps");
+  }
+  options.warp_width = flags.warp;
   for (const auto& [name, ranks] : {std::pair("--tp", flags.tp), {"--pp", flags.pp}, {"--ep", flags.ep}}) {
     if (ranks < 1) return invalid_argument(std::string(name) + " " + std::to_string(ranks) + ": 1 or more wanted");
     if (ranks > 1)

@@ -16,6 +16,7 @@ struct CommonFlags {
   bool json = false;
   std::string backend = "cpu";
   int threads = 0;
+  int warp = 0;  // lanes of a warp, where the device has several widths
   std::string compute = "auto";
   std::string kv_dtype;
   int tp = 1, pp = 1, ep = 1;

@@ -60,6 +60,8 @@ CLI::App* add_verb(CLI::App& app, CommandLine& line, const char* name, const cha
   sub->add_option("--backend", line.common.backend, "reference, cpu, simt, opencl, cuda or musa")
       ->capture_default_str();
   sub->add_option("--threads", line.common.threads, "0: all cores this process may use")->capture_default_str();
+  sub->add_option("--warp", line.common.warp, "lanes of a warp (simt: 32, 64 or 128); 0: the device's own")
+      ->capture_default_str();
   return sub;
 }
 

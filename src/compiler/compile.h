@@ -30,7 +30,8 @@ struct BucketSize {
 
 struct CompileOptions {
   catalog::Backend backend = catalog::Backend::kReference;
-  target::Features features;
+  target::Features features;       // of what runs the plan's body: the CPU, or the device
+  target::Features host_features;  // of the CPU that makes the weights of a device's plan at load
   // How matrix products compute; nullopt: by each weight's stored type (quantised: int8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
   tensor::DType state_dtype = tensor::DType::kF32;  // of logs

@@ -20,7 +20,9 @@ ComputeMode chosen_mode(const CompileOptions& options, tensor::DType weight) {
 }  // namespace
 
 catalog::ComputeMode compute_mode_for(const CompileOptions& options, std::string_view node_wish, tensor::DType weight) {
-  if (options.backend == catalog::Backend::kReference || node_wish == "f32") return ComputeMode::kF32;
+  // Kernels of the device dialect decode weights exactly and sum in float32.
+  const bool exact = options.backend == catalog::Backend::kReference || catalog::is_device(options.backend);
+  if (exact || node_wish == "f32") return ComputeMode::kF32;
   const ComputeMode chosen = chosen_mode(options, weight);
   return node_wish == "bf16" && chosen == ComputeMode::kInt8 ? ComputeMode::kBf16 : chosen;
 }

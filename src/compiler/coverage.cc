@@ -35,6 +35,11 @@ void set_state(const KernelRequest& request, const CompileOptions& options, Oper
   if (options.backend == catalog::Backend::kReference) {
     entry.state = CoverageState::kComposed;
     entry.why = "the judge: plain bodies alone";
+  } else if (catalog::is_device(options.backend)) {
+    const bool printed = request.op == ops::OpKind::kMap || (request.op == ops::OpKind::kFusedLinear &&
+                                                             !request.attributes.get_expressions("epilogue").empty());
+    entry.state = printed ? CoverageState::kGenerated : CoverageState::kTuned;
+    entry.why = printed ? "printed in the device dialect for this signature" : "written in the device dialect";
   } else if (catalog::tier(*row) == catalog::Tier::kComposed) {
     const auto function = cpu_function(signature);
     const bool possible = options.backend == catalog::Backend::kCpu && options.generate;

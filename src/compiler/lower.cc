@@ -157,7 +157,7 @@ class Lowering {
     }
     const KernelRequest request(graph_, node, options_);
     const catalog::Signature signature = request.signature();
-    const catalog::KernelRow* row = select(signature, options_.plain_kernels);
+    const catalog::KernelRow* row = select(signature, options_.plain_kernels, load);
     if (row == nullptr) {
       return unsupported("backend " + plan_.backend + " has no kernel for (" + request.types_text() + ") " +
                          ops::attributes_to_string(node.attributes) + " computing in " +
@@ -181,8 +181,11 @@ class Lowering {
     return ok_status();
   }
 
-  const catalog::KernelRow* select(const catalog::Signature& signature, bool plain) const {
-    return catalog::select_kernel(options_.backend, options_.features, signature,
+  // The weights of a device are made on the host.
+  const catalog::KernelRow* select(const catalog::Signature& signature, bool plain, bool load = false) const {
+    const bool on_host = load && catalog::is_device(options_.backend);
+    return catalog::select_kernel(on_host ? catalog::Backend::kCpu : options_.backend,
+                                  on_host ? options_.host_features : options_.features, signature,
                                   plain ? catalog::KernelChoice::kPlainest : catalog::KernelChoice::kBest);
   }
 

@@ -59,8 +59,9 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
 
 Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, const EngineOptions& options,
                                                EngineMetrics metrics) {
-  auto cache = FL_TRY(kv::StateCache::create(
-      executor.plan().states, {.page_rows = options.page_rows, .capacity_bytes = options.state_capacity_bytes}));
+  auto cache = FL_TRY(kv::StateCache::create(executor.plan().states, {.page_rows = options.page_rows,
+                                                                      .capacity_bytes = options.state_capacity_bytes,
+                                                                      .storage = executor.page_storage()}));
   return std::unique_ptr<Engine>(new Engine(executor, options, metrics, std::move(cache)));
 }
 

@@ -9,7 +9,8 @@
 namespace firstlight::engine {
 
 Result<ScoredSequence> ScoredSequence::create(runtime::Executor& executor, int64_t planned_length) {
-  ScoredSequence sequence(executor, FL_TRY(kv::StateCache::create(executor.plan().states, {})));
+  ScoredSequence sequence(executor,
+                          FL_TRY(kv::StateCache::create(executor.plan().states, {.storage = executor.page_storage()})));
   sequence.planned_length_ = planned_length;
   sequence.ids_[0] = sequence.cache_.add_sequence();
   for (const auto& output : executor.plan().outputs) {

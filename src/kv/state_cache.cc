@@ -2,8 +2,6 @@
 #include "kv/state_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -21,12 +19,11 @@ bool has_pages(ops::StateKind kind) {
 
 }  // namespace
 
-void StateCache::PageDeleter::operator()(std::byte* page) const { std::free(page); }
-
 Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, const StateCacheOptions& options) {
   FL_CHECK(options.page_rows > 0);
   StateCache cache;
   cache.options_ = options;
+  if (cache.options_.storage == nullptr) cache.options_.storage = &host_pages();
   for (const ops::StateDecl& decl : states) {
     if (!has_pages(decl.kind)) {
       return unsupported("state " + decl.name + ": kind " + std::string(ops::state_kind_name(decl.kind)) +
@@ -89,10 +86,9 @@ std::byte* StateCache::take_page(size_t bytes) {
       return page;
     }
   }
-  auto* page = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
+  std::byte* page = options_.storage->take(bytes);
   if (page == nullptr) return nullptr;
-  std::memset(page, 0, bytes);
-  owned_.emplace_back(page);
+  owned_.emplace_back(page, PageDeleter{options_.storage, bytes});
   used_bytes_ += static_cast<int64_t>(bytes);
   return page;
 }
@@ -150,7 +146,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
         FL_TRY(truncate(id, grown.length));
         return refuse();
       }
-      if (states_[s].fixed) std::memset(page, 0, states_[s].page_bytes);  // it may have been another sequence's
+      if (states_[s].fixed) options_.storage->zero(page, states_[s].page_bytes);  // it may have been another sequence's
       grown.pages[s].push_back(page);
     }
   }

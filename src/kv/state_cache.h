@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kv/page_storage.h"
 #include "ops/state.h"
 #include "plan/batch.h"
 
@@ -24,7 +25,8 @@ using SequenceId = int32_t;
 
 struct StateCacheOptions {
   int64_t page_rows = 128;
-  int64_t capacity_bytes = 0;  // of all pages together; 0: no limit of its own
+  int64_t capacity_bytes = 0;      // of all pages together; 0: no limit of its own
+  PageStorage* storage = nullptr;  // where pages lie, and it outlives the cache; null: the host's memory
 };
 
 class StateCache {
@@ -69,7 +71,9 @@ class StateCache {
   };
 
   struct PageDeleter {
-    void operator()(std::byte* page) const;
+    PageStorage* storage = nullptr;
+    size_t bytes = 0;
+    void operator()(std::byte* page) const { storage->give(page, bytes); }
   };
   using Page = std::unique_ptr<std::byte, PageDeleter>;
 

@@ -13,7 +13,9 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
+#include "device/device.h"
 #include "formats/tensor_file.h"
+#include "kv/page_storage.h"
 #include "plan/batch.h"
 #include "plan/plan.h"
 #include "runtime/generated.h"
@@ -33,7 +35,8 @@ struct Demotion {
 struct ExecutorOptions {
   // Called on the loading thread with the bytes of the checkpoint that load steps are through with, and their total.
   std::function<void(uint64_t done, uint64_t total)> load_progress;
-  Trace* trace = nullptr;  // step timers of loading and of every run; may be null
+  Trace* trace = nullptr;            // step timers of loading and of every run; may be null
+  device::Device* device = nullptr;  // where plans of device backends run; must outlive the executor
   // Of weights made at load (with what making them needs for a while), activations and work space together; 0: none.
   int64_t memory_limit_bytes = 0;
   GeneratedMode generated = GeneratedMode::kCached;
@@ -49,6 +52,7 @@ struct MemoryUse {
   int64_t workspace_bytes = 0;
 };
 
+// The host's executor; device backends have their own behind the same face (device_executor.h).
 class Executor {
  public:
   // Runs the load steps. `checkpoint` and `pool` must outlive the executor. Errors: kNotFound or kInvalidData when a
@@ -56,14 +60,17 @@ class Executor {
   // forbids it), kInternal when a kernel of the plan has no body here.
   static Result<std::unique_ptr<Executor>> create(plan::Plan plan, const formats::Checkpoint& checkpoint,
                                                   ThreadPool& pool, const ExecutorOptions& options);
-  ~Executor();
+  virtual ~Executor();
 
   // Runs one batch; `states` are those of the plan, in order. Errors: kInvalidArgument when the batch is larger than
   // every bucket (tokens, outputs or sequences), or asks for rows that it does not have.
-  Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
+  virtual Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
 
   // An output of the last run, rows of the batch's output_rows: valid until the next run.
-  tensor::View output(std::string_view name) const;
+  virtual tensor::View output(std::string_view name) const;
+
+  // Where the pages of states must lie; null: in the host's memory.
+  virtual kv::PageStorage* page_storage() { return nullptr; }
 
   const plan::Plan& plan() const { return plan_; }
   const MemoryUse& memory() const { return memory_; }
@@ -77,7 +84,7 @@ class Executor {
   // Where step timers of later runs go; null stops them.
   void set_trace(Trace* trace) { options_.trace = trace; }
 
- private:
+ protected:
   struct PreparedKernel;
   struct Form;
   struct CanaryCopies;
@@ -107,7 +114,9 @@ class Executor {
   void run_step(const plan::KernelStep& step, Context& context);
   void run_step(const plan::PerExpertStep& step, Context& context);
   void run_step(const plan::IfStep& step, Context& context);
-  void route(const plan::PerExpertStep& step, const Context& context);
+  void route(const plan::PerExpertStep& step, const tensor::View& indices, const tensor::View& weights);
+  // Picks the bucket and the sizes of a run. Errors: those of run().
+  Status begin(const plan::Batch& batch, std::span<const plan::StateView> states);
 
   // forms.cc
   PreparedKernel& prepared(const plan::KernelStep& step) const;

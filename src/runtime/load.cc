@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/device_executor.h"
 #include "runtime/executor_internal.h"
 
 namespace firstlight::runtime {
@@ -49,6 +50,7 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const formats::Checkpoint& checkpoint,
                                                    ThreadPool& pool, const ExecutorOptions& options) {
+  if (options.device != nullptr) return DeviceExecutor::create(std::move(plan), checkpoint, pool, options);
   std::unique_ptr<Executor> executor(new Executor(std::move(plan), checkpoint, pool, options));
   FL_TRY(executor->find_rates());
   FL_TRY(executor->map_files());

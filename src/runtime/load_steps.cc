@@ -51,13 +51,6 @@ void collect_reads(const plan::Plan& plan, const plan::Block& block, std::vector
   for (const plan::Step& step : block.steps) std::visit(ReadCollector{plan, read}, step.body);
 }
 
-std::vector<bool> read_when_running(const plan::Plan& plan) {
-  std::vector<bool> read(plan.buffers.size(), false);
-  collect_reads(plan, plan.body, read);
-  for (const auto& output : plan.outputs) ReadCollector{plan, read}.mark(output.buffer);
-  return read;
-}
-
 // Per load step: the files and temporaries that no later load step reads.
 std::vector<std::vector<BufferId>> last_read_by(const plan::Plan& plan) {
   std::vector<int64_t> last(plan.buffers.size(), -1);
@@ -79,6 +72,13 @@ std::vector<std::vector<BufferId>> last_read_by(const plan::Plan& plan) {
 }
 
 }  // namespace
+
+std::vector<bool> read_when_running(const plan::Plan& plan) {
+  std::vector<bool> read(plan.buffers.size(), false);
+  collect_reads(plan, plan.body, read);
+  for (const auto& output : plan.outputs) ReadCollector{plan, read}.mark(output.buffer);
+  return read;
+}
 
 int64_t Executor::peak_load_bytes() const {
   int64_t now = 0;

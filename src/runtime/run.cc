@@ -12,7 +12,7 @@ int64_t Executor::max_batch_tokens() const { return static_cast<int64_t>(tokens_
 int64_t Executor::max_batch_outputs() const { return static_cast<int64_t>(output_rows_.size()); }
 int64_t Executor::max_batch_sequences() const { return plan_.buckets.back().max_sequences; }
 
-Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> states) {
+Status Executor::begin(const plan::Batch& batch, std::span<const plan::StateView> states) {
   const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
   const auto num_outputs = static_cast<int64_t>(batch.output_rows.size());
   const auto num_sequences = static_cast<int64_t>(batch.sequences.size());
@@ -36,6 +36,11 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
   bucket_ = &*found;
   values_ = {.tokens = num_tokens, .outputs = num_outputs, .sequences = num_sequences, .rows = 0};
   for (const int64_t rate : rates_) values_.set_groups(rate, plan::groups_completed(batch, rate));
+  return ok_status();
+}
+
+Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> states) {
+  FL_TRY(begin(batch, states));
   std::copy(batch.tokens.begin(), batch.tokens.end(), tokens_.begin());
   std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows_.begin());
@@ -124,15 +129,13 @@ void Executor::run_step(const plan::KernelStep& step, Context& context) {
   run_form(kernel.forms[kernel.active], step, context);
 }
 
-void Executor::route(const plan::PerExpertStep& step, const Context& context) {
+void Executor::route(const plan::PerExpertStep& step, const tensor::View& indices, const tensor::View& weights) {
   auto& groups = routing_->groups;
   groups.resize(static_cast<size_t>(step.num_experts));
   for (size_t i = 0; i < groups.size(); ++i) {
     groups[i].expert = static_cast<int64_t>(i);
     groups[i].rows.clear();
   }
-  const tensor::View indices = view(step.indices, context);
-  const tensor::View weights = view(step.weights, context);
   const int64_t per_token = indices.dim(-1);
   for (int64_t token = 0; token < indices.dim(0); ++token) {
     for (int64_t k = 0; k < per_token; ++k) {
@@ -154,7 +157,7 @@ void Executor::route(const plan::PerExpertStep& step, const Context& context) {
 
 void Executor::run_step(const plan::PerExpertStep& step, Context& context) {
   Worker& worker = context.worker;
-  if (worker.index() == 0) route(step, context);
+  if (worker.index() == 0) route(step, view(step.indices, context), view(step.weights, context));
   const tensor::View x = view(step.x, context);
   const tensor::View output = view(step.output, context);
   const int64_t in_width = x.dim(-1), out_width = output.dim(-1);

@@ -5,14 +5,18 @@
 #include <array>
 #include <utility>
 
+#include "target/device_target.h"
+
 namespace firstlight::target {
 namespace {
 
-constexpr std::array<std::pair<Feature, std::string_view>, 5> kNames = {{{kAvx2, "avx2"},
+constexpr std::array<std::pair<Feature, std::string_view>, 7> kNames = {{{kAvx2, "avx2"},
                                                                          {kAvx512, "avx512"},
                                                                          {kAvx512Vnni, "avx512_vnni"},
                                                                          {kAvx512Bf16, "avx512_bf16"},
-                                                                         {kAvxVnni, "avx_vnni"}}};
+                                                                         {kAvxVnni, "avx_vnni"},
+                                                                         {kMatrixUnits, "matrix_units"},
+                                                                         {kHardwareWarps, "hardware_warps"}}};
 
 }  // namespace
 
@@ -22,6 +26,10 @@ std::string features_to_string(const Features& features) {
     if ((features.bits & bit) != 0) text += (text.empty() ? "" : " ") + std::string(name);
   }
   return text;
+}
+
+Features features_of(const DeviceTarget& device) {
+  return {(device.has_mma ? kMatrixUnits : 0u) | (device.warps_in_hardware ? kHardwareWarps : 0u)};
 }
 
 Result<Features> parse_features(std::string_view text) {

@@ -19,7 +19,12 @@ enum Feature : uint32_t {
   kAvx512Vnni = 1u << 2,
   kAvx512Bf16 = 1u << 3,
   kAvxVnni = 1u << 4,
+  // Of devices.
+  kMatrixUnits = 1u << 16,   // FL_MMA on hardware
+  kHardwareWarps = 1u << 17  // warps are not emulated
 };
+
+struct DeviceTarget;
 
 struct Features {
   uint32_t bits = 0;
@@ -29,6 +34,9 @@ struct Features {
 std::string features_to_string(const Features& features);  // "avx2 avx512 avx512_vnni"
 // Errors: kInvalidArgument naming the unknown word.
 Result<Features> parse_features(std::string_view text);
+
+// What a device's kernels may ask for.
+Features features_of(const DeviceTarget& device);
 
 // Of the cores and memory this process may use (affinity and container limits counted in).
 struct CpuTarget {

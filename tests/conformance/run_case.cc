@@ -26,13 +26,6 @@ struct Memory {
   std::byte* data;
 };
 
-// Rows of a sequence's state: one per token, or per group of tokens, or one for all.
-int64_t rows_of(const ops::StateDecl& decl, const Sequence& sequence) {
-  const int64_t tokens = sequence.start_position + sequence.num_tokens;
-  if (decl.kind == ops::StateKind::kFixed) return 1;
-  return decl.kind == ops::StateKind::kRateLog ? tokens / decl.rate : tokens;
-}
-
 // The pages of a case's state, and the views on them.
 class Pages {
  public:
@@ -123,6 +116,12 @@ tensor::Type counted(tensor::Type type, const std::vector<plan::SequenceSpan>& s
 }
 
 }  // namespace
+
+int64_t rows_of(const ops::StateDecl& decl, const Sequence& sequence) {
+  const int64_t tokens = sequence.start_position + sequence.num_tokens;
+  if (decl.kind == ops::StateKind::kFixed) return 1;
+  return decl.kind == ops::StateKind::kRateLog ? tokens / decl.rate : tokens;
+}
 
 std::vector<double> fixed_component(const State& state, size_t component, const std::vector<std::byte>& page) {
   size_t offset = 0;

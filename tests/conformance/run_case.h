@@ -15,6 +15,9 @@ struct Outcome {
 // A component of a fixed state in its page, [heads][width].
 std::vector<double> fixed_component(const State& state, size_t component, const std::vector<std::byte>& page);
 
+// Rows of a sequence's state: one per token, or per group of tokens, or one for all.
+int64_t rows_of(const ops::StateDecl& decl, const Sequence& sequence);
+
 // The bytes of every page that holds the state's rows, in the order of sequences.
 std::vector<std::vector<std::byte>> page_contents(const State& state);
 

@@ -9,7 +9,7 @@ Per case: logits of the prompt in one piece, in chunks of 7, and token by token,
 config.old.json; then the greedy continuation. The measure is the largest over rows of max|a - b| / max|b| with b the
 golden; the bound is the case's own unless stated. The best token of a row must be the golden's wherever the golden's
 margin exceeds twice bound * max|b| of that row, and so must a continuation whose smallest margin exceeds it.
-Exit status 1 if anything is out of bounds.
+Exit status 1 if anything is out of bounds; 77 where the machine lacks the backend's device.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def with_old_config(folder, scratch):
     return scratch
 
 
-def check_case(program, folder, stated_bound):
+def check_case(program, folder, stated_bound, wanted_checks):
     """(name of the check, figure, passed) for everything a case shows."""
     golden = json.loads((folder / "golden.json").read_text())
     logits = read_tensor(folder / "golden.safetensors", "logits")
@@ -127,6 +127,10 @@ def check_case(program, folder, stated_bound):
         return compare_logits(program("logits", model, "--tokens", ids, *flags), logits, bound, row_distance if whole else row_error)
 
     yield from judged("prefill", lambda: run(folder), bound)
+    if wanted_checks == "few":
+        if not golden["length_dependent"]:
+            yield from judged("stepwise", lambda: run(folder, "--stepwise"), bound)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         yield from judged("old spelling", lambda: run(with_old_config(folder, scratch)), bound)
     if golden["length_dependent"]:
@@ -153,6 +157,17 @@ def judged(name, work, bound):
     yield name, figure, figure <= bound
 
 
+def absent_device(path, backend):
+    """Why there is no device for the backend; None where there is one, or none is needed."""
+    if backend in ("reference", "cpu", "simt"):
+        return None
+    done = subprocess.run([path, "devices", "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    listed = [d for d in json.loads(done.stdout)["devices"] if d["backend"] == backend]
+    if not listed:
+        return f"no device for the backend {backend}"
+    return listed[0].get("absent")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -163,8 +178,13 @@ def main():
     parser.add_argument("--bound", type=lambda word: word if word == "model" else float(word),
                         help="a number, or 'model': what docs/numerics.md derives for the model and --compute auto")
     parser.add_argument("--architectures", help="specs from this directory instead of those built into the program")
+    parser.add_argument("--checks", choices=["all", "few"], default="all", help="few: the prompt in one piece and token by token")
+    parser.add_argument("--warp", help="lanes of a warp, as the program takes it")
     options = parser.parse_args()
-    flags = ["--backend", options.backend] + (["--compute", options.compute] if options.compute else [])
+    if absent := absent_device(options.program, options.backend):
+        print(f"skipped: {absent}")
+        return 77
+    flags = ["--backend", options.backend] + (["--warp", options.warp] if options.warp else []) + (["--compute", options.compute] if options.compute else [])
     flags += ["--kv-dtype", options.kv_dtype] if options.kv_dtype else []
     flags += ["--architectures", options.architectures] if options.architectures else []
     program = Program(options.program, flags)
@@ -173,7 +193,7 @@ def main():
     failed = 0
     for folder in cases:
         line = []
-        for name, figure, passed in check_case(program, folder, options.bound):
+        for name, figure, passed in check_case(program, folder, options.bound, options.checks):
             failed += not passed
             shown = f"{figure:.1e}" if isinstance(figure, float) and name != "greedy" else ""
             shown = shown or (figure if isinstance(figure, str) else "")

@@ -135,15 +135,18 @@ Result<Model> make_model(std::string_view text, uint32_t seed) {
 
 compiler::CompileOptions options_for(catalog::Backend backend) {
   return {.backend = backend,
-          .features = device::detect_cpu().features,
+          .features = catalog::is_device(backend) ? target::Features{} : device::detect_cpu().features,
+          .host_features = device::detect_cpu().features,
           .compute = catalog::ComputeMode::kF32,
           .buckets = {{16, 8}, {4, 4}}};
 }
 
-Result<Outputs> run_model(const Model& model, const compiler::CompileOptions& options, ThreadPool& pool) {
+Result<Outputs> run_model(const Model& model, const compiler::CompileOptions& options, ThreadPool& pool,
+                          device::Device* device) {
   auto plan = FL_TRY(compiler::compile(model.graph, options));
-  auto cache = FL_TRY(kv::StateCache::create(plan.states, {.page_rows = 4}));
-  const auto executor = FL_TRY(runtime::Executor::create(std::move(plan), model.checkpoint, pool, {}));
+  const auto executor = FL_TRY(runtime::Executor::create(std::move(plan), model.checkpoint, pool, {.device = device}));
+  auto cache =
+      FL_TRY(kv::StateCache::create(executor->plan().states, {.page_rows = 4, .storage = executor->page_storage()}));
   std::mt19937 random(7);
   std::uniform_int_distribution<int32_t> any_token(0, static_cast<int32_t>(vocabulary(model.graph)) - 1);
   std::array<kv::SequenceId, 3> ids;

@@ -44,6 +44,9 @@ TEST(BringUpOptions, ModesByTheirNames) {
   EXPECT_EQ(bring_up_options({.kv_dtype = "f16"})->state_dtype, tensor::DType::kF16);
   EXPECT_EQ(bring_up_options({.kv_dtype = "bf16"})->state_dtype, tensor::DType::kBF16);
   EXPECT_EQ(bring_up_options({.backend = "reference", .compute = "f32"})->backend, catalog::Backend::kReference);
+  EXPECT_EQ(bring_up_options({.backend = "musa"})->backend, catalog::Backend::kMusa);
+  EXPECT_EQ(bring_up_options({.backend = "opencl"})->backend, catalog::Backend::kOpencl);
+  EXPECT_EQ(bring_up_options({.backend = "simt", .warp = 128})->warp_width, 128);
 }
 
 TEST(BringUpOptions, WrongValuesAreNamed) {
@@ -53,13 +56,14 @@ TEST(BringUpOptions, WrongValuesAreNamed) {
     const char* named;
   };
   for (const Case& one : {Case{{.backend = "tpu"}, StatusCode::kInvalidArgument, "tpu"},
-                          {{.backend = "cuda"}, StatusCode::kUnsupported, "cuda"},
-                          {{.backend = "musa"}, StatusCode::kUnsupported, "musa"},
                           {{.backend = ""}, StatusCode::kInvalidArgument, "--backend"},
                           {{.compute = "f64"}, StatusCode::kInvalidArgument, "f64"},
                           {{.compute = "fp8"}, StatusCode::kUnsupported, "fp8"},
                           {{.compute = "w4a16"}, StatusCode::kUnsupported, "w4a16"},
                           {{.backend = "reference", .compute = "bf16"}, StatusCode::kInvalidArgument, "reference"},
+                          {{.backend = "opencl", .compute = "bf16"}, StatusCode::kUnsupported, "bf16"},
+                          {{.backend = "simt", .compute = "w8a8"}, StatusCode::kUnsupported, "w8a8"},
+                          {{.backend = "cpu", .warp = 64}, StatusCode::kInvalidArgument, "--warp"},
                           {{.kv_dtype = "q8_0"}, StatusCode::kInvalidArgument, "q8_0"},
                           {{.threads = -1}, StatusCode::kInvalidArgument, "-1"},
                           {{.threads = 1025}, StatusCode::kInvalidArgument, "1025"},

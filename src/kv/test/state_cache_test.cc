@@ -161,6 +161,41 @@ TEST(StateCache, ATokenHistoryIsAWindowOfIds) {
   EXPECT_EQ(cache.views(ids)[0].components[0].dtype, tensor::DType::kI32);
 }
 
+// Hands out numbers that nobody may follow.
+class CountedPages final : public PageStorage {
+ public:
+  std::byte* take(size_t bytes) override {
+    if (taken == most) return nullptr;
+    ++taken;
+    return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(next++ * bytes));
+  }
+  void give(std::byte*, size_t) override { --taken; }
+  void zero(std::byte*, size_t) override { ++zeroed; }
+  int taken = 0, zeroed = 0, most = 1000;
+  size_t next = 1;
+};
+
+TEST(StateCache, PagesLieWhereTheStorageSays) {
+  CountedPages storage;
+  const std::array states = {fixed_state("s.0"), log_state("kv.1")};
+  {
+    auto cache = StateCache::create(states, {.page_rows = 4, .storage = &storage}).value();
+    std::array ids = {cache.add_sequence()};
+    ASSERT_TRUE(cache.extend(ids[0], 9).ok());
+    EXPECT_EQ(storage.taken, 1 + 3);
+    EXPECT_EQ(storage.zeroed, 1);
+    EXPECT_EQ(cache.views(ids)[1].pages[0].size(), 3u);
+    cache.remove_sequence(ids[0]);
+    ids[0] = cache.add_sequence();
+    ASSERT_TRUE(cache.extend(ids[0], 1).ok());
+    EXPECT_EQ(storage.taken, 4) << "pages are used again";
+    storage.most = 4;
+    EXPECT_EQ(cache.extend(ids[0], 100).code(), StatusCode::kOutOfMemory);
+    EXPECT_EQ(cache.length(ids[0]), 1);
+  }
+  EXPECT_EQ(storage.taken, 0) << "all are given back";
+}
+
 // A row per four tokens: pages come with whole groups alone.
 TEST(StateCache, ALogAtARateHasARowPerGroup) {
   std::array states = {log_state("compressed.0"), log_state("kv.0")};

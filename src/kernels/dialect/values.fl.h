@@ -1,0 +1,31 @@
+// Reading and writing elements by the name of their type (tensor/dtype.h). Buffers come in as bytes, since an operand
+// may have any type: fl_load_bf16(x, i) is element i of x as a float.
+#define fl_at(type, p, i) (((FL_GLOBAL(type))(p))[i])
+#define fl_load_f32(p, i) fl_at(const float, p, i)
+#define fl_load_f16(p, i) fl_f16_to_f32(fl_at(const fl_u16, p, i))
+#define fl_load_bf16(p, i) fl_bf16_to_f32(fl_at(const fl_u16, p, i))
+#define fl_load_f8e4m3(p, i) fl_e4m3_to_f32((p)[i])
+#define fl_load_f8e5m2(p, i) fl_e5m2_to_f32((p)[i])
+#define fl_load_f8e8m0(p, i) fl_e8m0_to_f32((p)[i])
+#define fl_load_i32(p, i) ((float)fl_at(const fl_i32, p, i))
+#define fl_load_u32(p, i) ((float)fl_at(const fl_u32, p, i))
+#define fl_load_i64(p, i) ((float)fl_at(const fl_i64, p, i))
+#define fl_load_i16(p, i) ((float)fl_at(const fl_i16, p, i))
+#define fl_load_u16(p, i) ((float)fl_at(const fl_u16, p, i))
+#define fl_load_i8(p, i) ((float)(fl_i8)(p)[i])
+#define fl_load_u8(p, i) ((float)(p)[i])
+#define fl_load_bool(p, i) ((float)(p)[i])
+
+#define fl_store_f32(p, i, v) fl_at(float, p, i) = (v)
+#define fl_store_f16(p, i, v) fl_at(fl_u16, p, i) = fl_f32_to_f16(v)
+#define fl_store_bf16(p, i, v) fl_at(fl_u16, p, i) = fl_f32_to_bf16(v)
+#define fl_store_i32(p, i, v) fl_at(fl_i32, p, i) = fl_saturated_i32(v)
+#define fl_store_bool(p, i, v) (p)[i] = (fl_u8)((v) != 0.0f)
+
+// Towards zero, saturating, NaN to 0.
+FL_FUNCTION fl_i32 fl_saturated_i32(float v) {
+  if (fl_is_nan(v)) return 0;
+  if (v <= -2147483648.0f) return (fl_i32)(-2147483647 - 1);
+  if (v >= 2147483648.0f) return 2147483647;
+  return (fl_i32)v;
+}

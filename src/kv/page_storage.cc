@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv/page_storage.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace firstlight::kv {
+namespace {
+
+class HostPages final : public PageStorage {
+ public:
+  std::byte* take(size_t bytes) override {
+    auto* page = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
+    if (page != nullptr) std::memset(page, 0, bytes);
+    return page;
+  }
+  void give(std::byte* page, size_t) override { std::free(page); }
+  void zero(std::byte* page, size_t bytes) override { std::memset(page, 0, bytes); }
+};
+
+}  // namespace
+
+PageStorage& host_pages() {
+  static HostPages pages;
+  return pages;
+}
+
+}  // namespace firstlight::kv

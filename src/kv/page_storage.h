@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where pages lie: in the host's memory, or in a device's. A page is a handle; that of host storage is its address,
+// that of a device's storage its place in a pool there, which nobody on the host may follow. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+
+namespace firstlight::kv {
+
+class PageStorage {
+ public:
+  virtual ~PageStorage() = default;
+  // A page of `bytes` (a multiple of 64) that holds zeros; null when there is no memory for it.
+  virtual std::byte* take(size_t bytes) = 0;
+  // Gives it back; `bytes` as it was taken.
+  virtual void give(std::byte* page, size_t bytes) = 0;
+  virtual void zero(std::byte* page, size_t bytes) = 0;
+};
+
+// The host's memory.
+PageStorage& host_pages();
+
+}  // namespace firstlight::kv
