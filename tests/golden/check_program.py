@@ -162,10 +162,10 @@ def absent_device(path, backend):
     if backend in ("reference", "cpu", "simt"):
         return None
     done = subprocess.run([path, "devices", "--json"], stdout=subprocess.PIPE, text=True, check=True)
-    listed = [d for d in json.loads(done.stdout)["devices"] if d["backend"] == backend]
-    if not listed:
-        return f"no device for the backend {backend}"
-    return listed[0].get("absent")
+    listed = json.loads(done.stdout)
+    if any(device["backend"] == backend for device in listed["devices"]):
+        return None
+    return next((kind["why"] for kind in listed["absent"] if kind["backend"] == backend), f"no device for {backend}")
 
 
 def main():
