@@ -27,7 +27,7 @@ class Case:
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
     prediction_layer: bool = False  # add the tensors of a next-token prediction layer behind the last layer
     drop_config: tuple = ()  # keys that the patched config leaves out
-    rename: tuple = ()  # (pattern, text): names in the files that differ from what the library writes
+    rename: tuple = ()  # (pattern, text or function): names in the files that differ from what the library writes
     zero_centred: str = ""  # a pattern: norm weights that the files store as weight - 1
 
 
@@ -165,7 +165,7 @@ def released_deepseek_v4(part):
 def own_words(part):
     """What the releases of a family state in words of their own."""
     kind = part.get("model_type")
-    if kind == "deepseek_v4":
+    if kind == "deepseek_v4" and "rope_parameters" in part:
         released_deepseek_v4(part)
     if kind == "minimax_m3_vl_text":
         released_minimax_m3(part)

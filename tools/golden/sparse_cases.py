@@ -246,8 +246,25 @@ def deepseek_v4_cases():
                "streams; two layers routed by token id", prompt_length=32, storage="bfloat16", routing=8e-3)
 
 
+RELEASED_V4 = {"embed_tokens.weight": "embed.weight", "hc_head.hc_fn": "hc_head_fn", "hc_head.hc_base": "hc_head_base",
+               "hc_head.hc_scale": "hc_head_scale"}
+
+
+def deepseek_v4_released_cases():
+    rope = {key: value for key, value in V4["rope_parameters"].items() if key != "rope_type"}
+    yield Case("deepseek_v4_released", "deepseek_v4", "DeepseekV4Config",
+               {**V4, "num_hidden_layers": 2, "layer_types": V4["layer_types"][1:], "compress_rates": None, "index_topk": 30,
+                "mlp_layer_types": ["hash_moe", "moe"]},
+               "names and config as released: rates of 128 and 4, of 35 rows an indexer names 30; no layer with a window alone",
+               prompt_length=140, patch_config={"compress_ratios": [128, 4, 0], "num_hash_layers": 1, "topk_method": "noaux_tc",
+                                                "expert_dtype": "fp4", "rope_scaling": {"type": "yarn", **rope}},
+               drop_config=("layer_types", "compress_rates", "mlp_layer_types", "partial_rotary_factor", "rope_parameters"),
+               rename=(r"^model\.(.*)$", lambda m: RELEASED_V4.get(m[1], m[1].replace("attn.norm.", "attn.kv_norm."))))
+
+
 def cases():
     for group in (qwen3_moe_cases, gpt_oss_cases, deepseek_cases, mixtral_cases, granitemoe_cases, minimax_m2_cases,
                   glm4_moe_cases, ernie_moe_cases, hunyuan_moe_cases, gemma4_case, mimo_v2_cases, llama4_cases, deepseek_v32_cases,
-                  glm_moe_dsa_cases, minimax_m3_cases, deepseek_v4_cases):
+                  glm_moe_dsa_cases, minimax_m3_cases, deepseek_v4_cases,
+                  deepseek_v4_released_cases):
         yield from group()
