@@ -216,15 +216,17 @@ function mixer.lightning(x, w, p, batch, layer)
   for _, name in ipairs { "slope_rate", "query_decay", "key_decay", "diagonal_decay" } do
     w:waive(name, "follows from the number of heads and the layer, and is computed")
   end
-  local width, rates = p.heads * p.head_dim, {}
-  local deeper = 1 - layer / (p.layers - 1 + 1e-5) + 1e-5
-  for head = 1, p.heads do rates[head] = -(2 ^ (-8 * head / p.heads)) * deeper end
+  local width, gain = p.heads * p.head_dim, w("norm.weight", { p.heads * p.head_dim })
+  -- The numbers of the heads, from 1: nothing else makes a vector of constants.
+  local head = cumsum(map(function(y) return 0 * y + 1 end, slice(gain, { axis = 0, start = 0, stop = p.heads })), { axis = 0 })
+  local deeper, step = 1 - layer / (p.layers - 1 + 1e-5) + 1e-5, -8 * math.log(2) / p.heads
   local qkv = reshape(map(p.act, project(x, w, "qkv_proj", 3 * width)), "T", p.heads, 3 * p.head_dim)
   local q, k, v = split(qkv, { p.head_dim, p.head_dim, p.head_dim })
   local y = recur {
-    form = "gla", q = q, k = k, v = v, decay = constant(rates, p.heads), state = batch.state.mixer[layer], component = "s",
+    form = "gla", q = q, k = k, v = v, state = batch.state.mixer[layer], component = "s",
+    decay = map(function(n) return -deeper * exp(step * n) end, head),
   }
-  y = rms_norm(reshape(y, "T", width), w("norm.weight", { width }), { eps = 1e-6 })
+  y = rms_norm(reshape(y, "T", width), gain, { eps = 1e-6 })
   return project(y * sigmoid(project(x, w, "output_gate", width)), w, "out_proj", p.hidden)
 end
 

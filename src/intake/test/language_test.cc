@@ -288,7 +288,7 @@ TEST(SpecStore, ShippedSpecsAreEmbeddedAndDirectoriesTakeTheirPlace) {
     EXPECT_TRUE(types.contains(type)) << type;
   }
   for (const char* recurrent : {"qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "jamba", "mamba2", "nemotron_h",
-                                "kimi_linear", "kimi_k3", "rwkv.cpp"}) {
+                                "kimi_linear", "kimi_k3", "rwkv.cpp", "minimax", "minimax_m1"}) {
     EXPECT_TRUE(types.contains(recurrent)) << recurrent;
   }
   const auto from_tree = list_specs({.architectures_dir = std::string(FL_SOURCE_DIR) + "/architectures"});
