@@ -88,7 +88,7 @@ bool accepts_gather_rows(const Signature& signature) {
 
 bool accepts_cast(const Signature& signature) {
   const DType to = signature.results[0].dtype;
-  const bool wide = signature.operands[0].dtype == DType::kI64 || signature.operands[0].dtype == DType::kU32;
+  const bool wide = signature.operands[0].dtype == DType::kU32;
   const bool stored = to == DType::kF32 || to == DType::kF16 || to == DType::kBF16 || to == DType::kBool ||
                       (to == DType::kI32 && !wide);
   return is_readable(signature.operands[0]) && stored;
@@ -148,6 +148,7 @@ constexpr KernelRow kRows[] = {
     row("linear_f32any_f32_dialect", OpKind::kLinear, accepts_product),
     row("batched_linear_f32any_f32_dialect", OpKind::kBatchedLinear, accepts_product),
     row("fused_linear_f32any_f32_dialect", OpKind::kFusedLinear, accepts_fused),
+    row("einsum_any_f32_dialect", OpKind::kEinsum, all_readable_floats),
     row("rope_f32_f32_dialect", OpKind::kRope, accepts_f32_rows),
     row("append_f32_any_dialect", OpKind::kAppend, accepts_row_major),
     row("attend_f32_f32_dialect", OpKind::kAttend, accepts_attend),

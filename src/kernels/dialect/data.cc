@@ -241,11 +241,13 @@ Result<std::unique_ptr<DeviceKernel>> prepare_cast(const DevicePrepare& prepare)
   DeviceModules::Defines defines = {{"FL_CAST", "1"},
                                     {"FL_LOAD_X", load_word(from)},
                                     {"FL_STORE", "fl_store_" + std::string(tensor::dtype_name(to))}};
-  if (to == DType::kI32 && (from == DType::kI32 || from == DType::kI8 || from == DType::kU8 || from == DType::kBool)) {
-    const std::string read = from == DType::kI32  ? "fl_at(const fl_i32, x, at)"
-                             : from == DType::kI8 ? "(fl_i8)x[at]"
-                                                  : "x[at]";
-    defines.emplace_back("FL_CAST_INTEGERS", read);  // exact, where a float would not be
+  if (to == DType::kI32) {  // exact, where a float would not be
+    const std::string read = from == DType::kI64                          ? "fl_narrow_i32(fl_at(const fl_i64, x, at))"
+                             : from == DType::kI32                        ? "fl_at(const fl_i32, x, at)"
+                             : from == DType::kI8                         ? "(fl_i8)x[at]"
+                             : from == DType::kU8 || from == DType::kBool ? "x[at]"
+                                                                          : "";
+    if (!read.empty()) defines.emplace_back("FL_CAST_INTEGERS", read);
   }
   auto kernel = FL_TRY(prepare.modules.kernel(kPath, "", std::move(defines), "cast"));
   return std::unique_ptr<DeviceKernel>(std::make_unique<Cast>(std::move(kernel)));

@@ -55,5 +55,6 @@ std::span<const DeviceBody> device_linear_bodies();
 std::span<const DeviceBody> device_attention_bodies();
 std::span<const DeviceBody> device_recurrence_bodies();
 std::span<const DeviceBody> device_log_bodies();
+std::span<const DeviceBody> device_einsum_bodies();
 
 }  // namespace firstlight::kernels

@@ -22,6 +22,10 @@
 #define fl_store_i32(p, i, v) fl_at(fl_i32, p, i) = fl_saturated_i32(v)
 #define fl_store_bool(p, i, v) (p)[i] = (fl_u8)((v) != 0.0f)
 
+FL_FUNCTION fl_i32 fl_narrow_i32(fl_i64 v) {
+  return v < -2147483647 ? (fl_i32)(-2147483647 - 1) : v > 2147483647 ? 2147483647 : (fl_i32)v;
+}
+
 // Towards zero, saturating, NaN to 0.
 FL_FUNCTION fl_i32 fl_saturated_i32(float v) {
   if (fl_is_nan(v)) return 0;
