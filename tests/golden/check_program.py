@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--architectures", help="specs from this directory instead of those built into the program")
     parser.add_argument("--checks", choices=["all", "few"], default="all", help="few: the prompt in one piece and token by token")
     parser.add_argument("--warp", help="lanes of a warp, as the program takes it")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if absent := absent_device(options.program, options.backend):
         print(f"skipped: {absent}")
         return 77

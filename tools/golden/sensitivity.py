@@ -21,6 +21,8 @@ import transformers
 from safetensors.torch import load_file
 
 import dense_cases
+import drawn_cases
+import recurrent_cases
 import reference
 import sparse_cases
 from checkpoints import DATA, WEIGHTS_SEED, eager, make_config, model_class, random_state
@@ -125,7 +127,7 @@ def main(words):
     transformers.logging.set_verbosity(50)
     torch.set_num_threads(1)
     tables = {}
-    for case in [*dense_cases.cases(), *sparse_cases.cases()]:
+    for case in [*dense_cases.cases(), *sparse_cases.cases(), *recurrent_cases.cases(), *drawn_cases.cases()]:
         if not words or any(word in case.family for word in words):
             report_case(case, tables.setdefault(case.config_class, {}))
     for family, table in tables.items():
