@@ -32,6 +32,8 @@ constexpr Table kTables[] = {
     attend_rows,
     dequantize_rows,
     pack_mxfp4_rows,
+    fake_quant_rows,
+    assemble_weight_rows,
     linear_reference_rows,
     linear_cpu_rows,
     take_rows,

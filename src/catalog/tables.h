@@ -39,6 +39,7 @@ std::span<const KernelRow> einsum_rows();
 std::span<const KernelRow> conv2d_rows();
 std::span<const KernelRow> pool2d_rows();
 std::span<const KernelRow> interp2d_rows();
+std::span<const KernelRow> fake_quant_rows();
 std::span<const KernelRow> rms_norm_rows();
 std::span<const KernelRow> layer_norm_rows();
 std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear
@@ -60,5 +61,6 @@ std::span<const KernelRow> recur_elementwise_rows();
 std::span<const KernelRow> recur_dplr_rows();
 std::span<const KernelRow> dequantize_rows();
 std::span<const KernelRow> pack_mxfp4_rows();
+std::span<const KernelRow> assemble_weight_rows();
 
 }  // namespace firstlight::catalog

@@ -7,10 +7,17 @@ namespace {
 using catalog::ComputeMode;
 
 ComputeMode chosen_mode(const CompileOptions& options, tensor::DType weight) {
-  const bool quantised = tensor::dtype_info(weight).is_quantised;
+  // Block formats of whole numbers (and of E2M1, whose doubles are whole).
+  const bool quantised = tensor::dtype_info(weight).is_quantised && weight != tensor::DType::kFP8G;
+  // Weights of vendors' own formats are exact in float32 and computed so unless asked otherwise (docs/numerics.md).
+  const bool exact = weight == tensor::DType::kInt4G || weight == tensor::DType::kInt8G ||
+                     weight == tensor::DType::kFP8G || weight == tensor::DType::kNVFP4;
   const bool fits_bf16 =
       weight == tensor::DType::kBF16 || weight == tensor::DType::kF8E4M3 || weight == tensor::DType::kF8E5M2;
-  const ComputeMode natural = quantised ? ComputeMode::kInt8 : fits_bf16 ? ComputeMode::kBf16 : ComputeMode::kF32;
+  const ComputeMode natural = exact       ? ComputeMode::kF32
+                              : quantised ? ComputeMode::kInt8
+                              : fits_bf16 ? ComputeMode::kBf16
+                                          : ComputeMode::kF32;
   if (!options.compute) return natural;
   // Integer products need integer weights; floats keep to the widest that loses nothing of theirs.
   if (*options.compute == ComputeMode::kInt8 && !quantised) return natural;

@@ -30,6 +30,7 @@ KernelBody einsum_reference();
 KernelBody conv2d_reference();
 KernelBody pool2d_reference();
 KernelBody interp2d_reference();
+KernelBody fake_quant_reference();
 KernelBody rms_norm_reference();
 KernelBody layer_norm_reference();
 KernelBody linear_reference();
@@ -51,7 +52,9 @@ KernelBody recur_elementwise_reference();
 KernelBody recur_dplr_reference();
 KernelBody dequantize_reference();
 KernelBody pack_mxfp4_reference();
+KernelBody assemble_weight_reference();
 
+std::span<const KernelBody> fake_quant_cpu_bodies();
 std::span<const KernelBody> map_cpu_bodies();
 std::span<const KernelBody> softmax_cpu_bodies();
 std::span<const KernelBody> rms_norm_cpu_bodies();

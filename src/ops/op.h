@@ -37,6 +37,7 @@ enum class OpKind : uint8_t {
   kSoftmax,
   kTopK,
   kIndexMask,
+  kFakeQuant,
   kCumsum,
   kImap,
   // normalisation
@@ -70,6 +71,7 @@ enum class OpKind : uint8_t {
   // weights
   kDequantize,
   kPackMxfp4,
+  kAssembleWeight,
   kPackWeight,
   // control flow
   kPerExpert,

@@ -230,6 +230,10 @@ Status decode_to_f32(DType type, std::span<const std::byte> bytes, std::span<flo
     case DType::kQ5_K:
     case DType::kQ6_K:
     case DType::kMXFP4:
+    case DType::kInt4G:
+    case DType::kInt8G:
+    case DType::kFP8G:
+    case DType::kNVFP4:
       decode_blocks(type, in, out.size() / static_cast<size_t>(dtype_info(type).block_elements), out.data());
       break;
   }

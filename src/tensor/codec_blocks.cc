@@ -160,6 +160,48 @@ void decode_mxfp4(const uint8_t* in, float* out) {
   }
 }
 
+float float_at(const uint8_t* in) {
+  float value;
+  std::memcpy(&value, in, 4);
+  return value;
+}
+
+// d | z | 16 bytes of nibbles
+void decode_int4g(const uint8_t* in, float* out) {
+  const float d = float_at(in);
+  const int zero = in[4];
+  for (int j = 0; j < 16; ++j) {
+    out[j] = d * static_cast<float>((in[5 + j] & 15) - zero);
+    out[j + 16] = d * static_cast<float>((in[5 + j] >> 4) - zero);
+  }
+}
+
+// d | z | 32 codes
+void decode_int8g(const uint8_t* in, float* out) {
+  const float d = float_at(in);
+  const int zero = in[4];
+  for (int j = 0; j < kSmall; ++j) out[j] = d * static_cast<float>(in[5 + j] - zero);
+}
+
+// d | 32 codes
+void decode_fp8g(const uint8_t* in, float* out) {
+  const float d = float_at(in);
+  for (int j = 0; j < kSmall; ++j) out[j] = d * f8e4m3_to_f32(in[4 + j]);
+}
+
+// d | 4 scales | 2 x 16 bytes of nibbles
+void decode_nvfp4(const uint8_t* in, float* out) {
+  const float d = float_at(in);
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    const float scale = d * f8e4m3_to_f32(in[4 + quarter]);
+    const uint8_t* bytes = in + 8 + quarter / 2 * 16;
+    const int shift = quarter % 2 * 4;
+    for (int j = 0; j < 16; ++j) {
+      out[16 * quarter + j] = scale * f4e2m1_to_f32(static_cast<uint8_t>(bytes[j] >> shift));
+    }
+  }
+}
+
 template <void (*kDecode)(const uint8_t*, float*)>
 void decode_all(const uint8_t* in, size_t num_blocks, float* out, size_t block_bytes, size_t block_elements) {
   for (size_t i = 0; i < num_blocks; ++i) kDecode(in + i * block_bytes, out + i * block_elements);
@@ -187,6 +229,14 @@ BlocksDecoder find_decoder(DType type) {
       return decode_all<decode_q6_k>;
     case DType::kMXFP4:
       return decode_all<decode_mxfp4>;
+    case DType::kInt4G:
+      return decode_all<decode_int4g>;
+    case DType::kInt8G:
+      return decode_all<decode_int8g>;
+    case DType::kFP8G:
+      return decode_all<decode_fp8g>;
+    case DType::kNVFP4:
+      return decode_all<decode_nvfp4>;
     case DType::kBool:
     case DType::kI8:
     case DType::kU8:

@@ -21,8 +21,10 @@ constexpr std::array kInfos = {
     DTypeInfo{"q5_0", 32, 22, false, false, true},   DTypeInfo{"q5_1", 32, 24, false, false, true},
     DTypeInfo{"q4_k", 256, 144, false, false, true}, DTypeInfo{"q5_k", 256, 176, false, false, true},
     DTypeInfo{"q6_k", 256, 210, false, false, true}, DTypeInfo{"mxfp4", 32, 17, false, false, true},
+    DTypeInfo{"int4g", 32, 21, false, false, true},  DTypeInfo{"int8g", 32, 37, false, false, true},
+    DTypeInfo{"fp8g", 32, 36, false, false, true},   DTypeInfo{"nvfp4", 64, 40, false, false, true},
 };
-static_assert(kInfos.size() == static_cast<size_t>(DType::kMXFP4) + 1);
+static_assert(kInfos.size() == static_cast<size_t>(DType::kNVFP4) + 1);
 
 }  // namespace
 

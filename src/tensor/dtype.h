@@ -38,6 +38,13 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,
   kMXFP4,  // 32 elements: one E8M0 scale, then 16 bytes of E2M1 (OCP MX v1.0); element j and j+16 share byte j
+  // Our own block formats for the weights of vendors' checkpoints: the codes as stored, the scale beside them as
+  // float32, so that a decoded value is the vendor's. `assemble_weight` makes them.
+  kInt4G,  // 32 elements: d as float32, a zero z as u8, 16 bytes of nibbles as in Q4_0; value d * (q - z)
+  kInt8G,  // 32 elements: d as float32, a zero z as u8, 32 x u8; value d * (q - z)
+  kFP8G,   // 32 elements: d as float32, 32 x E4M3; value d * q
+  kNVFP4,  // 64 elements: d as float32, a scale s in E4M3 per 16, per 32 elements 16 bytes of E2M1 as in MXFP4; value
+           // (d * s) * q
 };
 
 struct DTypeInfo {

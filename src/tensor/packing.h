@@ -7,12 +7,13 @@
 //   f32        per column: 16 floats
 //   f16        per column: 16 halves
 //   bf16, f8*  per pair of columns: 16 pairs of bfloat16 (an f8 value is exact in bfloat16)
-//   q*, mxfp4  per block of 32 columns: the codes (unsigned), then the scales. A group of 4 columns is a vector of 16
+//   q*, mxfp4, int4g, int8g, fp8g, nvfp4
+//              per block of 32 columns: the codes (unsigned), then the scales. A group of 4 columns is a vector of 16
 //   rows
 //              times 4 bytes. The low nibbles of 4 vectors hold groups 0..3, the high nibbles groups 4..7; the fifth
 //              bits are one vector more (bit g of a byte: group g), the fifth and sixth bits two (bits 2j, 2j+1 of
 //              vector p: group 4p+j); 8-bit codes are 8 vectors. Super-block formats put d (and dmin) in front of each
-//              8 blocks.
+//              8 blocks (nvfp4: 2). int4g, int8g: 16 float32 scales, then 16 zeros of a byte; fp8g: 16 float32 scales.
 // Every value decoded from it equals the value decoded from the file's format.
 #pragma once
 
@@ -56,6 +57,14 @@ constexpr PackedBlockLayout packed_block_layout(DType type) {
       return {.code_bytes = 256, .scale_bytes = 32, .header_bytes = 64, .group_blocks = 8};
     case DType::kQ5_K:
       return {.code_bytes = 256, .high_bytes = 64, .scale_bytes = 32, .header_bytes = 64, .group_blocks = 8};
+    case DType::kInt4G:
+      return {.code_bytes = 256, .scale_bytes = 80};
+    case DType::kInt8G:
+      return {.code_bytes = 512, .scale_bytes = 80};
+    case DType::kFP8G:
+      return {.code_bytes = 512, .scale_bytes = 64};
+    case DType::kNVFP4:
+      return {.code_bytes = 256, .scale_bytes = 32, .header_bytes = 64, .group_blocks = 2};
     case DType::kQ6_K:
       return {.code_bytes = 256, .high_bytes = 128, .scale_bytes = 32, .header_bytes = 32, .group_blocks = 8};
     default:
@@ -64,7 +73,7 @@ constexpr PackedBlockLayout packed_block_layout(DType type) {
 }
 
 // Whether weights of this type can be packed: f32, f16, bf16, f8e4m3, f8e5m2, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k,
-// q6_k, mxfp4.
+// q6_k, mxfp4, int4g, int8g, fp8g, nvfp4.
 bool can_pack(DType type);
 
 // Bytes of one packed tile (a multiple of 64), and of one packed matrix: ceil(rows / 16) tiles.

@@ -35,6 +35,11 @@ void put_half(std::byte* at, double value) {
   std::memcpy(at, &bits, 2);
 }
 
+void put_float(std::byte* at, double value) {
+  const auto single = static_cast<float>(value);
+  std::memcpy(at, &single, 4);
+}
+
 // Gives the scales of a block sane values; the codes are random bytes already.
 void set_scales(DType dtype, std::byte* block, double unit) {
   switch (dtype) {
@@ -58,6 +63,20 @@ void set_scales(DType dtype, std::byte* block, double unit) {
       return put_half(block + 208, unit / 1000);
     case DType::kMXFP4:
       block[0] = static_cast<std::byte>(127 + std::lround(std::log2(unit)) - (std::to_integer<int>(block[0]) & 1));
+      return;
+    case DType::kInt4G:
+      put_float(block, unit / 4);
+      block[4] &= std::byte{15};
+      return;
+    case DType::kInt8G:
+      return put_float(block, unit / 60);
+    case DType::kFP8G:
+      put_float(block, unit);
+      for (int i = 4; i < 36; ++i) block[i] &= std::byte{0xb7};
+      return;
+    case DType::kNVFP4:
+      put_float(block, unit / 8);
+      for (int i = 4; i < 8; ++i) block[i] = (block[i] & std::byte{0x1f}) | std::byte{0x20};
       return;
     default:
       return;
@@ -117,7 +136,7 @@ ops::Attributes attributes(std::string_view text) {
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto* part : {data_cases, math_cases, norm_cases, linear_cases, rope_cases, state_cases, attend_cases, log_cases,
-                     recurrence_cases, weight_cases}) {
+                     recurrence_cases, weight_cases, quant_cases}) {
     for (Case& c : part()) {
       FL_CHECK(ops::check_attributes(ops::op_def(c.op), c.attributes).ok());
       all.push_back(std::move(c));

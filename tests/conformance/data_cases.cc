@@ -9,9 +9,9 @@ using ops::OpKind;
 using tensor::DType;
 constexpr Bound kExact{0, 0};
 
-constexpr DType kTables[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kF8E4M3, DType::kF8E5M2,
-                             DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,
-                             DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kMXFP4};
+constexpr DType kTables[] = {DType::kF32,  DType::kF16,   DType::kBF16,  DType::kF8E4M3, DType::kF8E5M2, DType::kQ8_0,
+                             DType::kQ4_0, DType::kQ4_1,  DType::kQ5_0,  DType::kQ5_1,   DType::kQ4_K,   DType::kQ5_K,
+                             DType::kQ6_K, DType::kMXFP4, DType::kInt4G, DType::kInt8G,  DType::kFP8G,   DType::kNVFP4};
 
 void gathers(std::vector<Case>& cases) {
   Data data(11);

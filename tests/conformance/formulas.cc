@@ -533,6 +533,10 @@ Values formula(const Case& c) {
       return gather_rows(c);
     case OpKind::kDequantize:
       return dequantize(c);
+    case OpKind::kFakeQuant:
+      return fake_quant_formula(c);
+    case OpKind::kAssembleWeight:
+      return assemble_weight_formula(c);
     case OpKind::kPackMxfp4:
       return pack_mxfp4(c);
     case OpKind::kLinear:

@@ -16,6 +16,9 @@ Values formula(const Case& c);
 Values attend_formula(const Case& c);
 Values index_scores_formula(const Case& c);
 Values window_emit_formula(const Case& c);
+// Of the two operators of quantised checkpoints (quant_formulas.cc).
+Values assemble_weight_formula(const Case& c);
+Values fake_quant_formula(const Case& c);
 
 // How far a matrix product may be off in a compute mode, per element (docs/numerics.md derives it).
 Values product_tolerance(const Case& c, catalog::ComputeMode mode);

@@ -25,6 +25,12 @@ Int8Kernel int8_kernel(DType type) {
       return int8_tiles<DType::kQ6_K>;
     case DType::kMXFP4:
       return int8_tiles<DType::kMXFP4>;
+    case DType::kInt4G:
+      return int8_tiles<DType::kInt4G>;
+    case DType::kInt8G:
+      return int8_tiles<DType::kInt8G>;
+    case DType::kNVFP4:
+      return int8_tiles<DType::kNVFP4>;
     default:
       return nullptr;
   }
@@ -58,6 +64,14 @@ Int8Kernel int8_kernel(DType type) {
       return function<DType::kQ6_K>;              \
     case DType::kMXFP4:                           \
       return function<DType::kMXFP4>;             \
+    case DType::kInt4G:                           \
+      return function<DType::kInt4G>;             \
+    case DType::kInt8G:                           \
+      return function<DType::kInt8G>;             \
+    case DType::kFP8G:                            \
+      return function<DType::kFP8G>;              \
+    case DType::kNVFP4:                           \
+      return function<DType::kNVFP4>;             \
     default:                                      \
       return nullptr;                             \
   }

@@ -308,7 +308,7 @@ ProductPath product_path(catalog::ComputeMode mode, DType weight) {
     case catalog::ComputeMode::kInt8:
       break;
   }
-  if (tensor::dtype_info(weight).is_quantised) return ProductPath::kInt8;
+  if (tensor::dtype_info(weight).is_quantised && weight != DType::kFP8G) return ProductPath::kInt8;
   return weight == DType::kF32 || weight == DType::kF16 ? ProductPath::kF32 : ProductPath::kBf16;
 }
 

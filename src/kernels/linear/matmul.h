@@ -19,8 +19,8 @@ namespace firstlight::kernels {
 // How the products of one weight are computed.
 enum class ProductPath : uint8_t { kInt8, kF32, kBf16 };
 
-// By compute mode and stored type. In int8 mode only block formats of 4 to 8 bits take int8 activations; bf16 and f8
-// weights are computed as in bf16 mode, f32 and f16 weights as in f32 mode.
+// By compute mode and stored type. In int8 mode only block formats of 4 to 8 bits take int8 activations; bf16, f8 and
+// fp8g weights are computed as in bf16 mode, f32 and f16 weights as in f32 mode.
 ProductPath product_path(catalog::ComputeMode mode, tensor::DType weight);
 
 struct WeightMatrix {

@@ -24,7 +24,8 @@ uint32_t word_at(const uint8_t* in) {
 // A block of 32 columns of one row: codes as bytes, group g in word g, and what the block's scales are.
 struct Codes {
   uint32_t groups[kGroups];
-  uint8_t scales[4];  // as they go into the tile: d, then m (two bytes each), or the bytes of a super-block's part
+  uint8_t scales[5];  // as they go into the tile: d, then m (two bytes each); the bytes of a super-block's part; a
+                      // float32 d, then a zero
 };
 
 void read_nibbles(const uint8_t* in, Codes& codes) {
@@ -110,6 +111,20 @@ void read_block(DType type, const uint8_t* in, int part, Codes& codes) {
       return add_fifth_bits_of_part(in + 16, part, codes);
     case DType::kQ6_K:
       return read_q6_k(in, part, codes);
+    case DType::kInt4G:
+      std::memcpy(codes.scales, in, 5);
+      return read_nibbles(in + 5, codes);
+    case DType::kInt8G:
+      std::memcpy(codes.scales, in, 5);
+      for (int g = 0; g < kGroups; ++g) codes.groups[g] = word_at(in + 5 + 4 * g);
+      return;
+    case DType::kFP8G:
+      std::memcpy(codes.scales, in, 4);
+      for (int g = 0; g < kGroups; ++g) codes.groups[g] = word_at(in + 4 + 4 * g);
+      return;
+    case DType::kNVFP4:
+      std::memcpy(codes.scales, in + 4 + 2 * part, 2);
+      return read_nibbles(in + 8 + 16 * part, codes);
     default:
       FL_CHECK(false);
   }
@@ -141,8 +156,16 @@ void write_codes(const PackedBlockLayout& layout, const Codes& codes, int64_t ro
   }
 }
 
-// Scales lie kind after kind, each of 16 rows: halves of two bytes, parts of super-blocks and powers of one.
+bool has_float_scale(DType type) { return type == DType::kInt4G || type == DType::kInt8G || type == DType::kFP8G; }
+
+// Scales lie kind after kind, each of 16 rows: halves of two bytes, parts of super-blocks and powers of one; float32
+// ones of four, then zeros of one.
 void write_scales(DType type, const PackedBlockLayout& layout, const Codes& codes, int64_t row, std::byte* scales) {
+  if (has_float_scale(type)) {
+    std::memcpy(scales + row * 4, codes.scales, 4);
+    if (type != DType::kFP8G) scales[kTileRows * 4 + row] = static_cast<std::byte>(codes.scales[4]);
+    return;
+  }
   const bool halves = layout.group_blocks == 1 && type != DType::kMXFP4;
   const int64_t width = halves ? 2 : 1;
   const int64_t kinds = layout.scale_bytes / (kTileRows * width);
@@ -154,6 +177,8 @@ void write_scales(DType type, const PackedBlockLayout& layout, const Codes& code
 void write_header(DType type, const uint8_t* in, int64_t row, std::byte* header) {
   if (type == DType::kQ6_K) {
     std::memcpy(header + row * 2, in + 208, 2);
+  } else if (type == DType::kNVFP4) {
+    std::memcpy(header + row * 4, in, 4);
   } else {
     std::memcpy(header + row * 2, in, 2);
     std::memcpy(header + 32 + row * 2, in + 2, 2);

@@ -20,6 +20,10 @@ FL_INLINE Float add_block(Float sum, const Int* codes, const Scales& scales, con
   low = dot_bytes<kMax, 4>(low, codes, x);
   high = dot_bytes<kMax, 4>(high, codes + 4, x + 4);
   const Float scale_x = set_f(block.scale);
+  if constexpr (has_zero(kType)) {  // exact: whole numbers below 2^24
+    const Float offset = mul_f(scales.zero, set_f(static_cast<float>(block.minus_low + block.minus_high)));
+    return fma_f(add_f(float_of(add_i(low, high)), offset), mul_f(scales.scale, scale_x), sum);
+  }
   if constexpr (has_half_scales(kType)) {
     sum = fma_f(float_of(low), mul_f(scales.scale, scale_x), sum);
     return fma_f(float_of(high), mul_f(scales.scale_high, scale_x), sum);

@@ -17,7 +17,7 @@ void decode_chunk(const std::byte* tile, int64_t start, int64_t count, float* ou
         load_codes<kType>(tile + block_offset<kType>(b), part, codes);
         const Scales scales = load_scales<kType>(tile, b, part);
         float* at = out + (b * kBlockColumns - start) * kTileRows + part * kLanes;
-        constexpr bool kSigned = kType == DType::kQ8_0 && kSignedByteDot;
+        constexpr bool kSigned = (kType == DType::kQ8_0 || kType == DType::kInt8G) && kSignedByteDot;
         const Int flip = set_i(kSigned ? 0x80 : 0);
         const Int offset = set_i(kSigned ? 128 : (offset_shift(kType) >= 0 ? 1 << offset_shift(kType) : 0));
 #pragma GCC unroll 8
@@ -26,7 +26,14 @@ void decode_chunk(const std::byte* tile, int64_t start, int64_t count, float* ou
           for (int i = 0; i < 4; ++i) {
             const Int code = xor_i(and_i(shift_right(codes[g], 8 * i), set_i(255)), flip);
             const Float scale = has_half_scales(kType) && g >= 4 ? scales.scale_high : scales.scale;
-            Float value = mul_f(scale, float_of(sub_i(code, offset)));
+            Float whole;
+            if constexpr (kType == DType::kFP8G) {
+              whole = e4m3_of(code);
+            } else {
+              whole = float_of(sub_i(code, offset));
+            }
+            if constexpr (has_zero(kType)) whole = sub_f(whole, scales.zero);
+            Float value = mul_f(scale, whole);
             if constexpr (has_minimum(kType)) value = add_f(value, scales.minimum);
             store_f(at + (4 * g + i) * kTileRows, value);
           }

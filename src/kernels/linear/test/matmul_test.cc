@@ -129,6 +129,7 @@ class MatmulTest : public testing::TestWithParam<DType> {
   std::vector<int64_t> column_counts() const {
     const int64_t block = tensor::dtype_info(GetParam()).block_elements;
     if (block == 256) return {256, 768};
+    if (block == 64) return {64, 192, 320};
     if (block == 32) return {32, 96, 288};
     return {1, 33, 257, 290};
   }

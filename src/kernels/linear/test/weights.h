@@ -18,9 +18,10 @@
 namespace firstlight::kernels {
 
 inline constexpr tensor::DType kPackedTypes[] = {
-    tensor::DType::kF32,  tensor::DType::kF16,  tensor::DType::kBF16, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2,
-    tensor::DType::kQ8_0, tensor::DType::kQ4_0, tensor::DType::kQ4_1, tensor::DType::kQ5_0,   tensor::DType::kQ5_1,
-    tensor::DType::kQ4_K, tensor::DType::kQ5_K, tensor::DType::kQ6_K, tensor::DType::kMXFP4,
+    tensor::DType::kF32,   tensor::DType::kF16,  tensor::DType::kBF16,  tensor::DType::kF8E4M3, tensor::DType::kF8E5M2,
+    tensor::DType::kQ8_0,  tensor::DType::kQ4_0, tensor::DType::kQ4_1,  tensor::DType::kQ5_0,   tensor::DType::kQ5_1,
+    tensor::DType::kQ4_K,  tensor::DType::kQ5_K, tensor::DType::kQ6_K,  tensor::DType::kMXFP4,  tensor::DType::kInt4G,
+    tensor::DType::kInt8G, tensor::DType::kFP8G, tensor::DType::kNVFP4,
 };
 
 // The bytes of `count` random elements of about unit size, in the stored format. Every code occurs; scales are finite.
@@ -37,6 +38,7 @@ inline std::vector<std::byte> random_weights(tensor::DType type, int64_t count, 
     return bytes;
   }
   for (std::byte& b : bytes) b = static_cast<std::byte>(rng());
+  const auto put_float = [&](int64_t at, float value) { std::memcpy(bytes.data() + at, &value, 4); };
   const auto put_half = [&](int64_t at, float value) {
     const uint16_t bits = tensor::f32_to_f16(value);
     std::memcpy(bytes.data() + at, &bits, 2);
@@ -76,6 +78,24 @@ inline std::vector<std::byte> random_weights(tensor::DType type, int64_t count, 
         break;
       case DType::kMXFP4:
         first = static_cast<std::byte>(124 + rng() % 4);
+        break;
+      case DType::kInt4G:
+        put_float(at, unit(rng) / 4);
+        bytes[static_cast<size_t>(at) + 4] = static_cast<std::byte>(rng() % 17);
+        break;
+      case DType::kInt8G:
+        put_float(at, unit(rng) / 64);
+        break;
+      case DType::kFP8G:
+        put_float(at, unit(rng) / 64);
+        for (int64_t i = 4; i < info.block_bytes; ++i) {
+          std::byte& code = bytes[static_cast<size_t>(at + i)];
+          if ((code & std::byte{0x7f}) == std::byte{0x7f}) code = std::byte{0};  // no NaN
+        }
+        break;
+      case DType::kNVFP4:
+        put_float(at, unit(rng) / 8);
+        for (int64_t i = 4; i < 8; ++i) bytes[static_cast<size_t>(at + i)] = static_cast<std::byte>(0x28 + rng() % 24);
         break;
       default:
         break;
