@@ -136,13 +136,19 @@ struct Source {
   bool gguf = false;
   std::function<Result<std::vector<double>>(const std::string&)> read_floats;
   std::string config_name;
+  std::optional<ConfigNode> side_file = std::nullopt;  // hf_quant_config.json
 };
 
 Result<Model> build(const Source& source, const IntakeOptions& options) {
   const SpecStore store = FL_TRY(open_store(options));
   ConfigRecord quantisation_record;
   const Quantisation quantisation =
-      source.gguf ? Quantisation{} : FL_TRY(resolve_quantisation(source.config, source.tensors, quantisation_record));
+      source.gguf ? Quantisation{}
+                  : FL_TRY(resolve_quantisation({.config = source.config,
+                                                 .tensors = source.tensors,
+                                                 .side_file = source.side_file ? &*source.side_file : nullptr,
+                                                 .vendor_activations = options.vendor_activations},
+                                                quantisation_record));
   const TraceInput input{.specs = &store,
                          .tensors = &source.tensors,
                          .quantisation = &quantisation,
@@ -151,6 +157,8 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
                          .limits = limits_of(options)};
   Trace trace = FL_TRY(run_trace(input, source.config));
   trace.config.touched.merge(quantisation_record.touched);
+  trace.config.waived.merge(quantisation_record.waived);
+  trace.config.waived_objects.merge(quantisation_record.waived_objects);
 
   Model model;
   model.architecture = trace.architecture;
@@ -176,16 +184,10 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   return model;
 }
 
-// ModelOpt writes its quantisation beside the config. No scheme of its is decoded here, so it is refused, not
-// overlooked.
-Status check_side_file(const std::string& text, const ConfigNode& config) {
-  if (text.empty() || config.find("quantization_config") != nullptr) return ok_status();
-  const ConfigNode root = FL_TRY(parse_config_tree(text).with_context("hf_quant_config.json"));
-  const ConfigNode* part = root.find("quantization");
-  const ConfigNode* method = part == nullptr ? nullptr : part->find("quant_algo");
-  return unsupported("hf_quant_config.json, quant_algo: found " +
-                     (method == nullptr ? "nothing" : method->to_string()) +
-                     "; known are fp8 (with weight_block_size) and mxfp4 in config.json");
+// ModelOpt writes its quantisation beside the config.
+Result<std::optional<ConfigNode>> parse_side_file(const std::string& text) {
+  if (text.empty()) return std::optional<ConfigNode>{};
+  return std::optional<ConfigNode>(FL_TRY(parse_config_tree(text).with_context("hf_quant_config.json")));
 }
 
 Result<std::string> optional_text(const std::optional<std::string>& path) {
@@ -250,7 +252,7 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
   if (!directory.config) return not_found("no config.json in " + directory.root);
   const std::string config = FL_TRY(optional_text(directory.config));
   source.config = FL_TRY(parse_config_tree(config).with_context(*directory.config));
-  FL_TRY(check_side_file(FL_TRY(optional_text(directory.hf_quant_config)), source.config));
+  source.side_file = FL_TRY(parse_side_file(FL_TRY(optional_text(directory.hf_quant_config))));
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(FL_TRY(optional_text(directory.generation_config)), model.tokens));
   FL_TRY(warn_of_false_copies(checkpoint, model));
@@ -264,7 +266,7 @@ Result<Model> trace_model(const ModelDescription& description, const std::vector
                 .gguf = false,
                 .read_floats = {},
                 .config_name = description.config_name};
-  FL_TRY(check_side_file(description.quantisation, source.config));
+  source.side_file = FL_TRY(parse_side_file(description.quantisation));
   Model model = FL_TRY(build(source, options));
   FL_TRY(add_generation_tokens(description.generation_config, model.tokens));
   return model;

@@ -15,9 +15,11 @@ namespace {
 bool changes_graph(const TraceInput& input, const ConfigNode& config, const std::string& path, uint64_t base) {
   Quantisation quantisation;
   TraceInput changed = input;
-  if (path.starts_with("quantization_config")) {
+  if (path.find("quantization_config") != std::string::npos || path.starts_with("compression_config")) {
     ConfigRecord record;
-    auto resolved = resolve_quantisation(config, *input.tensors, record);
+    auto resolved = resolve_quantisation(
+        {.config = config, .tensors = *input.tensors, .vendor_activations = input.quantisation->vendor_activations},
+        record);
     if (!resolved.ok()) return true;
     quantisation = std::move(resolved).value();
     changed.quantisation = &quantisation;

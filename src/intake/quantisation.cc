@@ -1,185 +1,177 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "intake/quantisation.h"
 
-#include <set>
+#include <algorithm>
 
 #include "intake/config_tree.h"
+#include "intake/quantisation_reader.h"
 
 namespace firstlight::intake {
 namespace {
 
-constexpr std::string_view kKey = "quantization_config";
+using Kind = WeightScheme::Kind;
+using Sharing = WeightScheme::Sharing;
 
-// `*` stands for any run of characters. Linear time but for the one star it backtracks to.
-bool matches_glob(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      mark = t;
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return false;
-    }
+// Where the checkpoint says how it is quantised, and the path of it in the config.
+struct Place {
+  const ConfigNode* node = nullptr;
+  std::string path;
+};
+
+Place find_place(const ConfigNode& config) {
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (const ConfigNode* node = config.find(key)) return {node, key};
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  const ConfigNode* text = config.find("text_config");
+  const ConfigNode* node =
+      text == nullptr || text->kind != ConfigNode::Kind::kObject ? nullptr : text->find("quantization_config");
+  return {node, "text_config.quantization_config"};
 }
 
-class Resolver {
- public:
-  Resolver(const ConfigNode& node, const TensorTable& tensors, ConfigRecord& record)
-      : node_(node), tensors_(tensors), record_(record) {}
-
-  Result<Quantisation> run() {
-    const ConfigNode* method = read("quant_method");
-    if (method == nullptr || method->kind != ConfigNode::Kind::kString) {
-      return unsupported("quantization_config has no quant_method; known are fp8 (with weight_block_size) and mxfp4");
-    }
-    if (method->text == "fp8") {
-      FL_TRY(read_fp8());
-    } else if (method->text == "mxfp4") {
-      out_.method = Quantisation::Method::kMxfp4;
-      out_.description = "mxfp4";
-    } else {
-      return unsupported("quantization_config.quant_method: found \"" + method->text +
-                         "\"; known are fp8 (with weight_block_size) and mxfp4");
-    }
-    FL_TRY(read_unconverted());
-    return std::move(out_);
+void count_matches(const TensorTable& tensors, Quantisation& out) {
+  std::set<std::string_view> modules;
+  for (const auto& [name, info] : tensors.all()) {
+    const size_t dot = name.rfind('.');
+    if (dot != std::string::npos) modules.insert(std::string_view(name).substr(0, dot));
   }
-
- private:
-  const ConfigNode* read(std::string_view key) {
-    const ConfigNode* node = node_.find(key);
-    if (node != nullptr && node->is_leaf()) record_.touched.insert(std::string(kKey) + "." + std::string(key));
-    return node == nullptr || node->kind == ConfigNode::Kind::kNull ? nullptr : node;
+  out.num_unconverted_modules = 0;
+  std::vector<bool> useful(out.unconverted.size(), false);
+  for (const std::string_view module : modules) {
+    bool any = false;
+    for (size_t i = 0; i < out.unconverted.size(); ++i) {
+      if (!out.unconverted[i].matches(module)) continue;
+      useful[i] = true;
+      any = true;
+    }
+    out.num_unconverted_modules += any ? 1 : 0;
   }
-
-  // A key that must have one of these values where it is present.
-  Status expect(std::string_view key, std::initializer_list<std::string_view> values) {
-    const ConfigNode* node = read(key);
-    if (node == nullptr) return ok_status();
-    std::string wanted;
-    for (const std::string_view value : values) {
-      if (node->kind == ConfigNode::Kind::kString && node->text == value) return ok_status();
-      wanted += (wanted.empty() ? "\"" : " or \"") + std::string(value) + "\"";
-    }
-    return unsupported("quantization_config." + std::string(key) + ": found " + node->to_string() + ", wanted " +
-                       wanted);
+  for (size_t i = 0; i < out.unconverted.size(); ++i) {
+    if (useful[i] || out.unconverted[i].kind() == NamePattern::Kind::kClass) continue;
+    out.warnings.push_back("quantization_config names '" + out.unconverted[i].text() +
+                           "' as not converted, which matches no module");
   }
-
-  Status read_fp8() {
-    out_.method = Quantisation::Method::kFp8Block;
-    FL_TRY(expect("fmt", {"e4m3", "float8_e4m3fn"}));
-    // Activations stay in float32 here, which a dynamic scheme only approximates; a static one carries tensors of its
-    // own.
-    FL_TRY(expect("activation_scheme", {"dynamic"}));
-    FL_TRY(expect("scale_fmt", {"ue8m0", "float"}));
-    const ConfigNode* block = read("weight_block_size");
-    if (block == nullptr) {
-      return unsupported(
-          "quantization_config: fp8 without weight_block_size (scales per tensor or channel) is not known");
-    }
-    for (const ConfigNode& size : block->items) {
-      if (size.kind == ConfigNode::Kind::kInt && size.integer > 0 && size.integer < (1 << 20))
-        out_.block.push_back(size.integer);
-    }
-    if (block->items.size() != 2 || out_.block.size() != 2) {
-      return invalid_data("quantization_config.weight_block_size: found " + block->to_string() + ", wanted two sizes");
-    }
-    out_.description = "fp8 e4m3, blocks of " + std::to_string(out_.block[0]) + " x " + std::to_string(out_.block[1]);
-    return ok_status();
-  }
-
-  Status read_unconverted() {
-    for (const std::string_view key : {"modules_to_not_convert", "ignored_layers"}) {
-      const ConfigNode* list = read(key);
-      if (list == nullptr) continue;
-      for (const ConfigNode& item : list->items) {
-        if (list->kind != ConfigNode::Kind::kList || item.kind != ConfigNode::Kind::kString) {
-          return invalid_data("quantization_config." + std::string(key) + ": found " + item.to_string() +
-                              ", wanted names");
-        }
-        if (item.text.find('*') == std::string::npos) {
-          out_.unconverted.insert(item.text);
-        } else {
-          out_.unconverted_patterns.push_back(item.text);
-        }
+  for (const Quantisation::Group& group : out.groups) {
+    for (const NamePattern& target : group.targets) {
+      const bool found = target.kind() == NamePattern::Kind::kClass ||
+                         std::any_of(modules.begin(), modules.end(), [&](auto m) { return target.matches(m); });
+      if (!found) {
+        out.warnings.push_back("quantization_config names '" + target.text() + "' as " + group.scheme.describe() +
+                               ", which matches no module");
       }
     }
-    return tensors_.is_complete() ? count_matches() : ok_status();
   }
+}
 
-  Status count_matches() {
-    std::set<std::string_view> modules;
-    for (const auto& [name, info] : tensors_.all()) {
-      const size_t dot = name.rfind('.');
-      if (dot != std::string::npos) modules.insert(std::string_view(name).substr(0, dot));
-    }
-    out_.num_unconverted_modules = 0;
-    std::set<std::string, std::less<>> useful;
-    for (const std::string_view module : modules) {
-      const auto entries = out_.entries_for(module);
-      if (!entries.empty()) ++out_.num_unconverted_modules;
-      for (const std::string& entry : entries) useful.insert(entry);
-    }
-    warn_about(out_.unconverted_patterns, useful);
-    warn_about({out_.unconverted.begin(), out_.unconverted.end()}, useful);
-    return ok_status();
+std::string describe_targets(const std::vector<NamePattern>& targets) {
+  if (targets.empty()) return "";
+  if (targets.size() <= 4) {
+    std::string text;
+    for (const NamePattern& target : targets) text += (text.empty() ? " for " : ", ") + target.text();
+    return text;
   }
-
-  void warn_about(const std::vector<std::string>& entries, const std::set<std::string, std::less<>>& useful) {
-    for (const std::string& entry : entries) {
-      if (useful.contains(entry)) continue;
-      out_.warnings.push_back("quantization_config names '" + entry + "' as not converted, which matches no module");
-    }
+  uint64_t hash = 14695981039346656037u;  // FNV-1a: the graph's text tells two lists apart
+  for (const NamePattern& target : targets) {
+    for (const char c : target.text() + ",") hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
   }
-
-  const ConfigNode& node_;
-  const TensorTable& tensors_;
-  ConfigRecord& record_;
-  Quantisation out_;
-};
+  return " for " + std::to_string(targets.size()) + " names (" + std::to_string(hash % 1000000007) + ")";
+}
 
 }  // namespace
 
+std::string WeightScheme::describe() const {
+  std::string text;
+  switch (kind) {
+    case Kind::kFp8:
+      text = "fp8 e4m3";
+      break;
+    case Kind::kMxfp4:
+      text = "mxfp4";
+      break;
+    case Kind::kNvfp4:
+      text = "nvfp4";
+      break;
+    case Kind::kInt:
+      text = "int" + std::to_string(bits);
+      break;
+    case Kind::kGptq:
+      text = std::string("gptq ") + (zero_minus_one ? "" : "v2 ") + std::to_string(bits) + " bits";
+      break;
+    case Kind::kAwq:
+      text = "awq " + std::to_string(bits) + " bits";
+      break;
+  }
+  if (kind == Kind::kMxfp4 || kind == Kind::kNvfp4) return text;
+  if (sharing == Sharing::kTensor) text += ", per tensor";
+  if (sharing == Sharing::kChannel) text += ", per channel";
+  if (sharing == Sharing::kBlock) {
+    text += block[0] == 1 ? ", groups of " + std::to_string(block[1])
+                          : ", blocks of " + std::to_string(block[0]) + " x " + std::to_string(block[1]);
+  }
+  if (kind != Kind::kFp8) text += symmetric ? ", symmetric" : ", zero points";
+  if (ordered) text += ", ordered columns";
+  return text;
+}
+
+bool Quantisation::is_unconverted(std::string_view module) const {
+  return std::any_of(unconverted.begin(), unconverted.end(), [&](const auto& entry) { return entry.matches(module); });
+}
+
 std::vector<std::string> Quantisation::entries_for(std::string_view module) const {
   std::vector<std::string> entries;
-  for (size_t end = module.size(); end != std::string_view::npos && end > 0;
-       end = end == 0 ? std::string_view::npos : module.rfind('.', end - 1)) {
-    const std::string_view part = module.substr(0, end);
-    if (const auto it = unconverted.find(part); it != unconverted.end()) entries.push_back(*it);
-    for (const std::string& pattern : unconverted_patterns) {
-      if (matches_glob(pattern, part)) entries.push_back(pattern);
-    }
+  for (const NamePattern& entry : unconverted) {
+    if (entry.matches(module)) entries.push_back(entry.text());
   }
   return entries;
+}
+
+const WeightScheme* Quantisation::scheme_for(std::string_view module) const {
+  if (is_unconverted(module)) return nullptr;
+  const WeightScheme* found = nullptr;
+  int rank = 4;  // names before globs, then regular expressions, then classes
+  for (const Group& group : groups) {
+    if (group.targets.empty() && found == nullptr) found = &group.scheme;
+    for (const NamePattern& target : group.targets) {
+      const int its_rank = static_cast<int>(target.kind());
+      if (its_rank < rank && target.matches(module)) {
+        found = &group.scheme;
+        rank = its_rank;
+      }
+    }
+  }
+  return found;
 }
 
 std::string Quantisation::summary() const {
   if (num_unconverted_modules >= 0) return std::to_string(num_unconverted_modules) + " modules";
   std::string entries;
-  for (const std::string& entry : unconverted) entries += (entries.empty() ? "" : ", ") + entry;
-  for (const std::string& entry : unconverted_patterns) entries += (entries.empty() ? "" : ", ") + entry;
+  for (const NamePattern& entry : unconverted) entries += (entries.empty() ? "" : ", ") + entry.text();
   return entries;
 }
 
-Result<Quantisation> resolve_quantisation(const ConfigNode& config, const TensorTable& tensors, ConfigRecord& record) {
-  const ConfigNode* node = config.find(kKey);
-  if (node == nullptr || node->kind == ConfigNode::Kind::kNull) {
-    if (node != nullptr) record.touched.insert(std::string(kKey));
-    return Quantisation{};
+Result<Quantisation> resolve_quantisation(const QuantisationInput& input, ConfigRecord& record) {
+  Place place = find_place(input.config);
+  if (place.node != nullptr && place.node->kind == ConfigNode::Kind::kNull) {
+    record.touched.insert(place.path);
+    place.node = nullptr;
   }
-  if (node->kind != ConfigNode::Kind::kObject) {
-    return invalid_data("config key 'quantization_config': found " + node->to_string() + ", wanted an object");
+  if (place.node == nullptr && input.side_file == nullptr) return Quantisation{};
+  const ConfigNode* side = input.side_file == nullptr ? nullptr : input.side_file->find("quantization");
+  if (place.node == nullptr) {
+    if (side == nullptr || side->kind != ConfigNode::Kind::kObject) {
+      return invalid_data("hf_quant_config.json: wanted an object 'quantization'");
+    }
+    place = {side, "hf_quant_config.json"};
+  } else if (place.node->kind != ConfigNode::Kind::kObject) {
+    return invalid_data("config key '" + place.path + "': found " + place.node->to_string() + ", wanted an object");
   }
-  return Resolver(*node, tensors, record).run();
+  Quantisation out = FL_TRY(read_quantisation(*place.node, place.path, input.vendor_activations, record));
+  for (const Quantisation::Group& group : out.groups) {
+    out.description +=
+        (out.description.empty() ? "" : "; ") + group.scheme.describe() + describe_targets(group.targets);
+  }
+  out.vendor_activations = input.vendor_activations;
+  if (input.tensors.is_complete()) count_matches(input.tensors, out);
+  return out;
 }
 
 }  // namespace firstlight::intake

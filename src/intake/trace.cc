@@ -282,7 +282,33 @@ class Runner {
     tracer_.builder.add_output("logits", logits->id);
   }
 
+  // Scales of a quantised key/value cache have names of their own and no reader here.
+  void waive_cache_scales() {
+    if (!input_.quantisation->present()) return;
+    int64_t count = 0;
+    for (const auto& [name, info] : input_.tensors->all()) {
+      constexpr std::string_view kEnds[] = {".k_scale",
+                                            ".v_scale",
+                                            ".q_scale",
+                                            ".kv_scale",
+                                            ".prob_scale",
+                                            ".k_proj.output_scale",
+                                            ".v_proj.output_scale",
+                                            ".k_zero_point",
+                                            ".v_zero_point"};
+      if (std::none_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) { return name.ends_with(end); })) {
+        continue;
+      }
+      tracer_.waived_tensors.emplace(name, "a scale of a quantised key/value cache; the cache keeps its own type here");
+      ++count;
+    }
+    if (count == 0) return;
+    tracer_.warnings.push_back(std::to_string(count) +
+                               " scales of a quantised key/value cache are not used: the cache keeps its own type");
+  }
+
   Result<Trace> finish() {
+    waive_cache_scales();
     Trace trace;
     tracer_.graph.name = architecture_;
     if (!input_.quantisation->description.empty()) {

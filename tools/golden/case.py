@@ -21,7 +21,7 @@ class Case:
     length_dependent: bool = False  # the rotary table depends on the length, so only the whole prompt is defined
     prompt_length: int = 36
     storage: str = "float32"  # how the file stores what is not quantised
-    quantise: str = ""  # "", "fp8_block" or "mxfp4"
+    quantise: str = ""  # "", "fp8_block", "mxfp4" or a kind of vendor_formats.py
     scale: float = 1.0  # multiplies the spread of every matrix
     routing: float = 1e-3  # smallest margin of a routing decision; larger where bfloat16 would turn one
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops

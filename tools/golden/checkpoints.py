@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 
 import dense_cases
 import drawn_cases
+import quantised_cases
 import recurrent_cases
 import reference
 import sparse_cases
@@ -212,7 +213,8 @@ def main(words):
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
-    for case in [*dense_cases.cases(), *sparse_cases.cases(), *recurrent_cases.cases(), *drawn_cases.cases()]:
+    for case in [*dense_cases.cases(), *sparse_cases.cases(), *recurrent_cases.cases(), *drawn_cases.cases(),
+                 *quantised_cases.cases()]:
         if not words or any(word in case.name for word in words):
             record(case)
 

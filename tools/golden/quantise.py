@@ -5,11 +5,13 @@
 `mxfp4`: gpt-oss. Experts in groups of 32 along the inputs, two four-bit floats per byte (low half first), one exponent
 byte (bias 127) per group; `_blocks` and `_scales` are [experts, outputs, inputs / 32(, 16)], the plain form is
 [experts, inputs, outputs].
-Each function returns (tensors for the file, the same tensors dequantised to float32, the quantization_config).
+Other kinds are in vendor_formats.py. Each function returns (tensors for the file, the same tensors dequantised to float32, the quantization_config).
 """
 
 import torch
 from transformers.integrations import mxfp4
+
+import vendor_formats
 
 BLOCK = 128
 FP8_LARGEST = 448.0
@@ -73,4 +75,5 @@ def mxfp4_blocks(weight):
 
 
 def quantise(kind, tensors):
-    return {"fp8_block": fp8_block, "mxfp4": mxfp4_experts}[kind](tensors)
+    own = {"fp8_block": fp8_block, "mxfp4": mxfp4_experts}
+    return own[kind](tensors) if kind in own else vendor_formats.quantise(kind, tensors)

@@ -50,8 +50,15 @@ std::vector<tensor::Type> parameter_types(lua_State* state, OpKind op, int regio
 }
 
 // Runs the function at `index` on the parameters of a new region; what it returns is yielded.
-ir::Region run_body(lua_State* state, int index, std::span<const tensor::Type> types) {
-  OpenRegion region(tracer_of(state).builder, types);
+// Parameters stand for the operands from `stands_for` on, as far as it goes.
+ir::Region run_body(lua_State* state, int index, std::span<const tensor::Type> types,
+                    std::span<const ir::ValueId> stands_for = {}) {
+  Tracer& tracer = tracer_of(state);
+  OpenRegion region(tracer.builder, types);
+  for (size_t i = 1; i < region.parameters.size() && i - 1 < stands_for.size(); ++i) {
+    const auto use = tracer.activations.find(stands_for[i - 1]);
+    if (use != tracer.activations.end()) tracer.activations[region.parameters[i]] = use->second;
+  }
   const int base = lua_gettop(state);
   lua_pushvalue(state, index);
   for (const ir::ValueId id : region.parameters) push_graph_value(state, id);
@@ -122,7 +129,8 @@ int experts(lua_State* state) {
   if (lua_getfield(state, 1, "body") != LUA_TFUNCTION) raise(state, invalid_data("experts: body is missing"));
   const int body = lua_gettop(state);
   std::vector<ir::Region> regions;
-  regions.push_back(run_body(state, body, parameter_types(state, OpKind::kPerExpert, 0, operands, attributes)));
+  regions.push_back(run_body(state, body, parameter_types(state, OpKind::kPerExpert, 0, operands, attributes),
+                             std::span(operands).subspan(3)));
   return push_results(state, OpKind::kPerExpert, operands, std::move(attributes), std::move(regions));
 }
 

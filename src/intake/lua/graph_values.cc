@@ -79,13 +79,73 @@ void push_graph_value(lua_State* state, ir::ValueId id) { push_userdata<GraphVal
 
 void push_state_value(lua_State* state, ir::ValueId id) { push_userdata<StateValue>(state, kStateValue).id = id; }
 
+namespace {
+
+ir::ValueId as_float32(Tracer& tracer, ir::ValueId value) {
+  ops::Attributes to;
+  to.set("to", std::string("f32"));
+  const ir::ValueId operands[] = {value};
+  return tracer.builder.add(ops::OpKind::kCast, operands, std::move(to)).value().at(0);
+}
+
+// A formula that a weight in blocks does not fit into (its last axis moves or is cut) gets it decoded. Whether one was.
+bool decode_blocks(Tracer& tracer, std::vector<ir::ValueId>& operands) {
+  bool any = false;
+  for (ir::ValueId& id : operands) {
+    const tensor::Type type = tracer.builder.type(id);
+    const bool ours = type.dtype == tensor::DType::kInt4G || type.dtype == tensor::DType::kInt8G ||
+                      type.dtype == tensor::DType::kFP8G || type.dtype == tensor::DType::kNVFP4;
+    if (type.is_state() || !ours) continue;
+    id = as_float32(tracer, id);
+    any = true;
+  }
+  return any;
+}
+
+// x as the vendor's kernel rounds it in front of this weight.
+ir::ValueId rounded_input(lua_State* state, Tracer& tracer, ir::ValueId x, const ActivationUse& use) {
+  const ActivationScheme& scheme = *use.scheme;
+  if (!scheme.unsupported.empty()) raise(state, unsupported("--vendor-activations: " + scheme.unsupported));
+  if (scheme.is_static && use.scale < 0) {
+    raise(state, invalid_data("--vendor-activations: activations have static scales, but a weight has none beside it"));
+  }
+  const std::string key =
+      scheme.format + " " + std::to_string(scheme.block) + " " + scheme.scale_format + " " + std::to_string(use.scale);
+  const auto known = tracer.rounded.find({x, key});
+  if (known != tracer.rounded.end()) return known->second;
+  ops::Attributes attributes;
+  attributes.set("format", scheme.format);
+  attributes.set("block", scheme.block);
+  attributes.set("scale_format", scheme.scale_format);
+  std::vector<ir::ValueId> operands = {x};
+  if (use.scale >= 0) {
+    operands.push_back(as_float32(tracer, use.scale));
+    if (use.divides) {
+      ops::Attributes inverse;
+      inverse.set("expr", ops::Expression::parse("div(1.0, x0)").value());
+      operands[1] = tracer.builder.add(ops::OpKind::kMap, {&operands[1], 1}, std::move(inverse)).value().at(0);
+    }
+  }
+  auto result = tracer.builder.add(ops::OpKind::kFakeQuant, operands, std::move(attributes));
+  if (!result.ok()) raise(state, invalid_data(result.status().message()));
+  return tracer.rounded[{x, key}] = result->at(0);
+}
+
+}  // namespace
+
 std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
                                   ops::Attributes attributes) {
   Tracer& tracer = tracer_of(state);
   if (tracer.graph.nodes.size() >= kMaxNodes || tracer.graph.values.size() >= kMaxValues) {
     raise(state, unsupported("the graph has more than " + std::to_string(kMaxNodes) + " nodes"));
   }
-  auto results = tracer.builder.add(op, operands, std::move(attributes));
+  std::vector<ir::ValueId> inputs(operands.begin(), operands.end());
+  if (op == ops::OpKind::kLinear && inputs.size() >= 2) {
+    const auto use = tracer.activations.find(inputs[1]);
+    if (use != tracer.activations.end()) inputs[0] = rounded_input(state, tracer, inputs[0], use->second);
+  }
+  auto results = tracer.builder.add(op, inputs, attributes);
+  if (!results.ok() && decode_blocks(tracer, inputs)) results = tracer.builder.add(op, inputs, std::move(attributes));
   if (!results.ok()) raise(state, invalid_data(results.status().message()));
   return std::move(results).value();
 }

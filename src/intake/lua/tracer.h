@@ -20,6 +20,13 @@
 
 namespace firstlight::intake {
 
+// Activations in front of a product with a weight are rounded like this.
+struct ActivationUse {
+  const ActivationScheme* scheme = nullptr;
+  ir::ValueId scale = -1;  // of static ones; -1: none
+  bool divides = false;    // the scale is the inverse of what it means elsewhere
+};
+
 struct Tracer {
   Tracer(const TensorTable& tensor_table, const Quantisation& quant) : tensors(tensor_table), quantisation(quant) {}
 
@@ -36,6 +43,8 @@ struct Tracer {
   ConfigRecord config;          // of the file's own config
   ConfigRecord derived_config;  // of what gguf.lua made of a GGUF's metadata; not part of the report
   std::map<std::string, ir::ValueId, std::less<>> weights;  // by the name the spec used
+  std::map<ir::ValueId, ActivationUse> activations;         // by weight; empty unless vendors' rounding was asked for
+  std::map<std::pair<ir::ValueId, std::string>, ir::ValueId> rounded;  // by what is rounded and how
   std::map<std::string, std::string> waived_tensors;
   std::map<std::string, std::string> waived_copies;  // waived tensor to the tensor it should be a copy of
   std::vector<LayerWaiver> waived_layers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensors as a spec sees them: scopes that ask by name, check shapes at once, and resolve how a tensor is stored.
-// What w "x.weight" gives is always the logical weight: FP8 blocks are dequantised, MXFP4 parts are packed, a GGUF's
-// own names and baked-in changes are undone by nodes in the graph.
+// What w "x.weight" gives is always the logical weight: the parts of a quantised one are put together, a GGUF's own
+// names and baked-in changes are undone by nodes in the graph.
 #include "intake/lua/weight_proxy.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "intake/lua/operators.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/tracer.h"
+#include "intake/stored_weight.h"
 
 namespace firstlight::intake {
 namespace {
@@ -123,55 +124,39 @@ class Fetch {
   }
 
   ir::ValueId plain_or_quantised() {
-    const auto& quant = tracer_.quantisation;
-    if (quant.method == Quantisation::Method::kMxfp4) {
+    if (tracer_.quantisation.gpt_oss_blocks) {
       const TensorInfo* blocks = tracer_.tensors.find(name_ + "_blocks");
       if (blocks != nullptr) return mxfp4(*blocks);
     }
+    if (const auto stored = find_stored(name_)) {
+      std::vector<ir::ValueId> parts;
+      for (const StoredPart& part : stored->parts) parts.push_back(add_found(part.name, part.info, part.name));
+      return assembled(*stored, parts);
+    }
     const TensorInfo* info = tracer_.tensors.find(name_);
-    if (info == nullptr) return missing(name_);
-    const ir::ValueId id = add_found(name_, *info, name_);
-    if (!is_fp8(*info)) return id;
-    const std::string scale = name_ + "_scale_inv";
-    return dequantised(id, add_found(scale, check_scale(name_, *info), scale));
+    return info == nullptr ? missing(name_) : add_found(name_, *info, name_);
   }
 
-  bool is_fp8(const TensorInfo& info) const {
-    return info.dtype == DType::kF8E4M3 && tracer_.quantisation.method == Quantisation::Method::kFp8Block;
+  std::optional<StoredWeight> find_stored(const std::string& name) {
+    auto stored = find_stored_weight(tracer_.tensors, tracer_.quantisation, name, wanted_);
+    if (!stored.ok()) raise(state_, stored.status());
+    if (stored.value()) {
+      for (const auto& [companion, reason] : (*stored)->waived) tracer_.waived_tensors[companion] = reason;
+    }
+    return std::move(stored).value();
   }
 
-  std::string module_of(const std::string& name) const { return name.substr(0, name.rfind('.')); }
-
-  // The scale tensor of an FP8 weight; checks that config, type and shapes agree.
-  const TensorInfo& check_scale(const std::string& name, const TensorInfo& info) {
-    const std::string scale_name = name + "_scale_inv";
-    const TensorInfo* scale = tracer_.tensors.find(scale_name);
-    if (scale == nullptr)
-      raise(state_, invalid_data(name + " is stored as F8_E4M3, but " + scale_name + " is missing"));
-    if (tracer_.quantisation.is_unconverted(module_of(name))) {
-      raise(state_, invalid_data(name + " is stored as F8_E4M3, but quantization_config lists it as not converted"));
+  ir::ValueId assembled(const StoredWeight& stored, std::span<const ir::ValueId> parts) {
+    const ir::ValueId id = add_node_one(state_, OpKind::kAssembleWeight, parts, stored.attributes);
+    if (tracer_.quantisation.vendor_activations && !stored.scheme->activations.format.empty()) {
+      ActivationUse use{.scheme = &stored.scheme->activations, .scale = -1, .divides = stored.activation_scale_divides};
+      if (stored.activation_scale) {
+        const StoredPart& scale = *stored.activation_scale;
+        use.scale = add_found(scale.name, scale.info, scale.name);
+      }
+      tracer_.activations[id] = use;
     }
-    const auto& block = tracer_.quantisation.block;
-    const std::vector<int64_t>& shape = info.shape;
-    if (shape.size() != 2)
-      raise(state_, invalid_data(name + ": shape " + text_of(shape) + ", wanted two axes for block scales"));
-    const std::vector<int64_t> wanted = {(shape[0] + block[0] - 1) / block[0], (shape[1] + block[1] - 1) / block[1]};
-    if (scale->shape != wanted) {
-      raise(state_, invalid_data(scale_name + ": shape " + text_of(scale->shape) + ", wanted " + text_of(wanted) +
-                                 " for blocks of " + std::to_string(block[0]) + " x " + std::to_string(block[1])));
-    }
-    return *scale;
-  }
-
-  ir::ValueId dequantised(ir::ValueId weight, ir::ValueId scale) {
-    if (tracer_.builder.type(scale).dtype != DType::kF32) {
-      ops::Attributes to;
-      to.set("to", std::string("f32"));
-      scale = add_node_one(state_, OpKind::kCast, {{scale}}, std::move(to));
-    }
-    ops::Attributes attributes;
-    attributes.set("block", tracer_.quantisation.block);
-    return add_node_one(state_, OpKind::kDequantize, {{weight, scale}}, std::move(attributes));
+    return id;
   }
 
   ir::ValueId mxfp4(const TensorInfo& blocks) {
@@ -191,54 +176,70 @@ class Fetch {
     return name_.substr(0, at) + std::to_string(i) + name_.substr(at + 2);
   }
 
-  ir::ValueId stack_node(std::span<const ir::ValueId> parts) { return add_node_one(state_, OpKind::kStack, parts, {}); }
-
-  // What one expert's tensor is, checked against the wanted shape; nullptr: missing, and noted.
-  const TensorInfo* member(const std::string& name) {
-    const TensorInfo* info = tracer_.tensors.find(name);
-    if (info == nullptr) {
-      note_missing(name);
-    } else if (info->shape != *wanted_) {
-      raise(state_, invalid_data(name + ": shape " + text_of(info->shape) + ", wanted " + text_of(*wanted_)));
-    }
-    return info;
-  }
-
-  // Stacking first and dequantising the stack gives one node for all experts. A probe checks the same and lets one
+  // Stacking first and putting the stacks together gives one node for all experts. A probe checks the same and lets one
   // weight stand for the stack.
   ir::ValueId stack(int64_t count) {
-    const std::string pattern = name_;
-    std::vector<const TensorInfo*> members;
+    std::vector<std::optional<StoredWeight>> members;
     int64_t quantised = 0;
     for (int64_t i = 0; i < count; ++i) {
-      members.push_back(member(member_name(i)));
-      const bool fp8 = members.back() != nullptr && is_fp8(*members.back());
-      quantised += fp8 ? 1 : 0;
-      if (fp8) check_scale(member_name(i), *members.back());
+      members.push_back(find_stored(member_name(i)));
+      quantised += members.back() ? 1 : 0;
     }
-    if (quantised != 0 && quantised != count) {
-      raise(state_, invalid_data(pattern + ": some experts are stored as F8_E4M3, some are not"));
+    if (quantised == 0) return join(count, plain_members(count));
+    for (int64_t i = 0; i < count; ++i) check_alike(members[0], members[static_cast<size_t>(i)], i);
+    if (tracer_.quantisation.vendor_activations && members[0]->scheme->activations.is_static) {
+      raise(state_, unsupported(name_ + ": --vendor-activations with static scales of experts is not known"));
     }
-    const ir::ValueId weights = join(members, "");
-    return quantised == 0 ? weights : dequantised(weights, join(members, "_scale_inv"));
+    std::vector<ir::ValueId> parts;
+    for (size_t p = 0; p < members[0]->parts.size(); ++p) {
+      std::vector<StoredPart> part;
+      for (const auto& member : members) part.push_back(member->parts[p]);
+      parts.push_back(join(count, part));
+    }
+    return assembled(*members[0], parts);
   }
 
-  ir::ValueId join(const std::vector<const TensorInfo*>& members, const char* suffix) {
-    std::vector<ir::ValueId> parts;
-    const bool light = tracer_.probing;
-    for (size_t i = 0; i < (light ? 1 : members.size()); ++i) {
-      const std::string name = member_name(static_cast<int64_t>(i)) + suffix;
+  void check_alike(const std::optional<StoredWeight>& first, const std::optional<StoredWeight>& other, int64_t i) {
+    bool alike = first.has_value() == other.has_value();
+    if (alike && first) {
+      alike = first->attributes == other->attributes && first->parts.size() == other->parts.size();
+      for (size_t p = 0; alike && p < first->parts.size(); ++p) {
+        alike = first->parts[p].info.dtype == other->parts[p].info.dtype &&
+                first->parts[p].info.shape == other->parts[p].info.shape;
+      }
+    }
+    if (!alike) {
+      raise(state_, invalid_data(member_name(0) + " and " + member_name(i) + " are stored in different ways"));
+    }
+  }
+
+  // The tensors as they are, checked against the wanted shape; a stand-in where one is missing, and noted.
+  std::vector<StoredPart> plain_members(int64_t count) {
+    std::vector<StoredPart> members;
+    for (int64_t i = 0; i < count; ++i) {
+      const std::string name = member_name(i);
       const TensorInfo* info = tracer_.tensors.find(name);
-      TensorInfo stand_in{.dtype = DType::kBF16, .stored_type = "BF16", .shape = *wanted_};
-      if (info == nullptr) info = &stand_in;
-      if (!light) {
-        parts.push_back(add_found(name, *info, name));
+      if (info == nullptr) {
+        note_missing(name);
+        members.push_back({name, {.dtype = DType::kBF16, .stored_type = "BF16", .shape = *wanted_}});
         continue;
       }
-      stand_in = *info;
-      stand_in.shape.insert(stand_in.shape.begin(), static_cast<int64_t>(members.size()));
-      return add_found(name_ + suffix, stand_in, name_ + suffix);
+      if (info->shape != *wanted_) {
+        raise(state_, invalid_data(name + ": shape " + text_of(info->shape) + ", wanted " + text_of(*wanted_)));
+      }
+      members.push_back({name, *info});
     }
+    return members;
+  }
+
+  ir::ValueId join(int64_t count, const std::vector<StoredPart>& members) {
+    if (tracer_.probing) {
+      TensorInfo all = members[0].info;
+      all.shape.insert(all.shape.begin(), count);
+      return add_found(members[0].name + " and others", all, members[0].name + " and others");
+    }
+    std::vector<ir::ValueId> parts;
+    for (const StoredPart& member : members) parts.push_back(add_found(member.name, member.info, member.name));
     return add_node_one(state_, OpKind::kStack, parts, {});
   }
 
@@ -304,7 +305,7 @@ int has_weight(lua_State* state) {
     lua_pushboolean(state, known && tracer.tensors.find(to_text(state, -1, "GGUF name")) != nullptr);
     return 1;
   }
-  lua_pushboolean(state, tracer.tensors.find(name) != nullptr);
+  lua_pushboolean(state, is_stored(tracer.tensors, name));
   return 1;
 }
 
