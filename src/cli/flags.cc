@@ -78,6 +78,7 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   options.canary_every = flags.canary;
   options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());
   options.intake.allow_unbound = flags.allow_unbound;
+  options.intake.vendor_activations = flags.vendor_activations;
   options.intake.spec_file = flags.spec;
   options.intake.architectures_dir = flags.architectures;
   return options;

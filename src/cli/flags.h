@@ -26,6 +26,7 @@ struct CommonFlags {
   std::string generated;  // "", "cached", "background" or "wait"; "": the verb's own choice
   int64_t canary = 0;
   std::vector<std::string> allow_unbound;
+  bool vendor_activations = false;
   std::string spec;
   std::string architectures;
   std::string trace;  // file for the step timers of the run, in the Chrome trace format

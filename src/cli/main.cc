@@ -73,6 +73,8 @@ void add_spec_flags(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--spec", common.spec, "run this spec instead of the one that matches");
   sub->add_option("--architectures", common.architectures,
                   "read specs from this directory instead of the built-in ones");
+  sub->add_flag("--vendor-activations", common.vendor_activations,
+                "round activations as the checkpoint's quantisation says (docs/numerics.md)");
   sub->add_option("--allow-unbound", common.allow_unbound, "admit one config key or tensor nobody uses (repeatable)");
 }
 

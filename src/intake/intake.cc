@@ -176,6 +176,11 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   model.warnings = std::move(trace.warnings);
   model.waived_copies = std::move(trace.waived_copies);
   model.warnings.insert(model.warnings.end(), quantisation.warnings.begin(), quantisation.warnings.end());
+  const bool rounds = std::any_of(quantisation.groups.begin(), quantisation.groups.end(),
+                                  [](const auto& group) { return !group.scheme.activations.format.empty(); });
+  if (options.vendor_activations && !rounds) {
+    model.warnings.emplace_back("--vendor-activations changes nothing: the checkpoint says nothing of activations");
+  }
   for (std::string& warning : idle_admissions(model.coverage, options)) model.warnings.push_back(std::move(warning));
   add_config_tokens(model.graph, source.config_name, model.tokens);
   if (const ops::Attribute* limit = model.graph.metadata.find("max_positions")) {

@@ -14,6 +14,7 @@ TEST(BringUpOptions, EveryFlagArrives) {
                                          .no_pass = {"a", "b"},
                                          .no_tuned = true,
                                          .allow_unbound = {"key"},
+                                         .vendor_activations = true,
                                          .spec = "s.lua",
                                          .architectures = "dir"});
   ASSERT_TRUE(options.ok()) << options.status().message();
@@ -24,6 +25,7 @@ TEST(BringUpOptions, EveryFlagArrives) {
   EXPECT_EQ(options->disabled_passes.size(), 2u);
   EXPECT_TRUE(options->plain_kernels);
   EXPECT_EQ(options->intake.allow_unbound, (std::vector<std::string>{"key"}));
+  EXPECT_TRUE(options->intake.vendor_activations);
   EXPECT_EQ(options->intake.spec_file, "s.lua");
   EXPECT_EQ(options->intake.architectures_dir, "dir");
 }

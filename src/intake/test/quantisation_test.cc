@@ -33,7 +33,7 @@ Result<Trace> run(const std::string& quantisation, const std::vector<TensorHeade
   const ConfigNode tree = FL_TRY(parse_config_tree(config(quantisation)));
   const TensorTable tensors = TensorTable::of(headers);
   ConfigRecord record;
-  const Quantisation resolved = FL_TRY(resolve_quantisation(tree, tensors, record));
+  const Quantisation resolved = FL_TRY(resolve_quantisation({.config = tree, .tensors = tensors}, record));
   return run_trace({.specs = &store, .tensors = &tensors, .quantisation = &resolved}, tree);
 }
 
@@ -44,7 +44,7 @@ TEST(Quantisation, Fp8BlocksAreDequantisedWithPartialBlocks) {
   const auto trace = run(kFp8, kGood);
   ASSERT_TRUE(trace.ok()) << trace.status().to_string();
   const std::string text = ir::print(trace->graph);
-  EXPECT_NE(text.find("dequantize"), std::string::npos);
+  EXPECT_NE(text.find("assemble_weight"), std::string::npos);
   EXPECT_NE(text.find("block = [4, 4]"), std::string::npos) << text;
 }
 
@@ -59,11 +59,16 @@ TEST(Quantisation, DisagreementsAreErrors) {
 }
 
 TEST(Quantisation, UnknownMethodsAreRefusedByName) {
-  EXPECT_EQ(run(R"({"quant_method": "gptq", "bits": 4})", kGood).code(), StatusCode::kUnsupported);
-  EXPECT_NE(run(R"({"quant_method": "gptq"})", kGood).status().message().find("gptq"), std::string::npos);
-  EXPECT_EQ(run(R"({"quant_method": "fp8"})", kGood).code(), StatusCode::kUnsupported);
-  EXPECT_EQ(run(R"({"quant_method": "fp8", "weight_block_size": [4, 4], "activation_scheme": "static"})", kGood).code(),
-            StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "bitnet"})", kGood).code(), StatusCode::kUnsupported);
+  EXPECT_NE(run(R"({"quant_method": "quanto"})", kGood).status().message().find("quanto"), std::string::npos);
+  EXPECT_EQ(run(R"({"quant_method": "gptq", "bits": 3})", kGood).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "gptq", "bits": 4})", kGood).code(), StatusCode::kInvalidData);
+  EXPECT_EQ(run(R"({"quant_method": "fp8"})", kGood).code(), StatusCode::kInvalidData);
+  EXPECT_EQ(
+      run(R"({"quant_method": "fp8", "weight_block_size": [4, 4], "activation_scheme": "asymmetric"})", kGood).code(),
+      StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"})", kGood).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(run(R"({"quant_method": "awq", "bits": 4, "version": "gemv"})", kGood).code(), StatusCode::kUnsupported);
   EXPECT_EQ(run(R"({"quant_method": "fp8", "weight_block_size": [4, 0]})", kGood).code(), StatusCode::kInvalidData);
   EXPECT_EQ(run(R"([])", kGood).code(), StatusCode::kInvalidData);
 }
@@ -76,7 +81,7 @@ TEST(Quantisation, EntriesThatMatchNothingAreReported) {
                                                {"l.3.self_attn.q.weight", DType::kBF16, {1}},
                                                {"lm_head.weight", DType::kBF16, {1}}});
   ConfigRecord record;
-  const Quantisation q = resolve_quantisation(tree, tensors, record).value();
+  const Quantisation q = resolve_quantisation({.config = tree, .tensors = tensors}, record).value();
   EXPECT_EQ(q.num_unconverted_modules, 2);
   ASSERT_EQ(q.warnings.size(), 2u);
   EXPECT_TRUE(q.is_unconverted("l.12.self_attn.k_proj"));
