@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "intake/name_pattern.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace firstlight::intake {
@@ -50,6 +51,8 @@ bool NamePattern::matches_whole(std::string_view name) const {
     case Kind::kGlob:
       return matches_glob(text_, name);
     case Kind::kRegex: {
+      const bool plain = std::all_of(name.begin(), name.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+      if (!plain) return false;  // names are ASCII; the engine wants valid UTF-8
       std::vector<text::Span> matches;
       return regex_->find_all(name, matches).ok() && !matches.empty();
     }

@@ -22,11 +22,11 @@ struct ConfigNode;
 
 // What a vendor's kernels do to the activations in front of a product. Applied only where it is asked for.
 struct ActivationScheme {
-  std::string format;  // e4m3, int8, e2m1; "": nothing
-  int64_t block = 0;   // columns that share a computed scale, 0: the row
+  std::string format = {};  // e4m3, int8, e2m1; "": nothing
+  int64_t block = 0;        // columns that share a computed scale, 0: the row
   std::string scale_format = "f32";
-  bool is_static = false;   // the checkpoint holds one scale per module
-  std::string unsupported;  // why it can not be applied; "" when it can
+  bool is_static = false;        // the checkpoint holds one scale per module
+  std::string unsupported = {};  // why it can not be applied; "" when it can
 };
 
 struct WeightScheme {
@@ -35,11 +35,11 @@ struct WeightScheme {
   Kind kind = Kind::kFp8;
   int bits = 8;
   Sharing sharing = Sharing::kAny;
-  std::vector<int64_t> block;  // kBlock: rows, columns
+  std::vector<int64_t> block = {};  // kBlock: rows, columns
   bool symmetric = true;
   bool ordered = false;         // columns are in the order of a g_idx
   bool zero_minus_one = false;  // stored zeros are one less (GPTQ)
-  ActivationScheme activations;
+  ActivationScheme activations = {};
 
   std::string describe() const;  // "fp8 e4m3, blocks of 128 x 128"
 };

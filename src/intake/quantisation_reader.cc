@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "intake/quantisation_reader.h"
 
+#include <map>
+
 #include "intake/config_tree.h"
 
 namespace firstlight::intake {

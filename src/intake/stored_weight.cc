@@ -13,6 +13,7 @@ using Kind = WeightScheme::Kind;
 using Sharing = WeightScheme::Sharing;
 using tensor::DType;
 
+constexpr int64_t kMaxSize = int64_t{1} << 40;  // keeps products of a few sizes in range
 constexpr const char* kActivations =
     "a scale of activations, which stay in float32 (docs/numerics.md); --vendor-activations uses it";
 
@@ -77,8 +78,10 @@ class Finder {
       return invalid_data(stored + ", but quantization_config lists it as not converted");
     }
     if (out_.scheme == nullptr) return invalid_data(stored + ", but no group of quantization_config names " + module_);
-    if (info.shape.size() < 2) {
-      return invalid_data(codes + ": shape " + text_of(info.shape) + ", wanted two axes or more");
+    const bool fits =
+        std::all_of(info.shape.begin(), info.shape.end(), [](int64_t size) { return size >= 1 && size <= kMaxSize; });
+    if (info.shape.size() < 2 || !fits) {
+      return invalid_data(codes + ": shape " + text_of(info.shape) + ", wanted two axes or more, each of 1 to 2^40");
     }
     return ok_status();
   }
@@ -187,7 +190,7 @@ class Finder {
   bool holds_e2m1(const TensorInfo& codes) const {
     const TensorInfo* scale = tensors_.find(scale_name());
     return scale != nullptr && is_power_type(*scale) && codes.shape.size() >= 2 && !scale->shape.empty() &&
-           scale->shape.back() * 16 == codes.shape.back();
+           codes.shape.back() % 16 == 0 && scale->shape.back() == codes.shape.back() / 16;
   }
 
   Status read_e2m1(const std::string& codes_name, const TensorInfo& codes) {
@@ -222,7 +225,7 @@ class Finder {
     const WeightScheme& scheme = *out_.scheme;
     const std::string codes_name = name_ + "_packed";
     if (scheme.kind != Kind::kInt) return mismatch(codes_name, codes);
-    FL_TRY(set_columns(codes_name, codes, codes.shape[codes.shape.size() - 2], codes.shape.back()));
+    set_columns(codes, codes.shape[codes.shape.size() - 2], codes.shape.back());
     const std::string name = name_ + "_scale";
     const TensorInfo* scale = FL_TRY(need(name, codes_name));
     out_.attributes.set("codes", std::string("packed"));
@@ -235,15 +238,12 @@ class Finder {
   }
 
   // Words may hold more columns than there are.
-  Status set_columns(const std::string& name, const TensorInfo& codes, int64_t rows, int64_t words) {
+  void set_columns(const TensorInfo& codes, int64_t rows, int64_t words) {
     const int64_t per_word = 32 / out_.scheme->bits;
-    int64_t columns = 0;
-    if (words > (int64_t{1} << 40)) return invalid_data(name + ": shape " + text_of(codes.shape));
-    columns = words * per_word;
+    int64_t columns = words * per_word;
     if (wanted_ && wanted_->size() >= 2 && ceil_div(wanted_->back(), per_word) == words) columns = wanted_->back();
     set_shape(codes, rows, columns);
     if (columns != words * per_word) out_.attributes.set("columns", columns);
-    return ok_status();
   }
 
   Status read_words(const TensorInfo& codes) {
@@ -254,9 +254,8 @@ class Finder {
     const int64_t first = codes.shape[codes.shape.size() - 2];
     const int64_t last = codes.shape.back();
     if (gptq) {
-      FL_TRY(set_columns(codes_name, codes, last, first));
+      set_columns(codes, last, first);
     } else {
-      if (last > (int64_t{1} << 40)) return invalid_data(codes_name + ": shape " + text_of(codes.shape));
       set_shape(codes, last * 8, first);
     }
     const std::string name = module_ + ".scales";

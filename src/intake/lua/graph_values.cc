@@ -117,7 +117,8 @@ ir::ValueId rounded_input(lua_State* state, Tracer& tracer, ir::ValueId x, const
   attributes.set("format", scheme.format);
   attributes.set("block", scheme.block);
   attributes.set("scale_format", scheme.scale_format);
-  std::vector<ir::ValueId> operands = {x};
+  const bool is_f32 = tracer.builder.type(x).dtype == tensor::DType::kF32;
+  std::vector<ir::ValueId> operands = {is_f32 ? x : as_float32(tracer, x)};
   if (use.scale >= 0) {
     operands.push_back(as_float32(tracer, use.scale));
     if (use.divides) {
