@@ -277,7 +277,12 @@ class Reader {
       return unsupported(weights.at("num_bits") + ": found " + std::to_string(scheme.bits) + " bits of type \"" + type +
                          "\", wanted 4 or 8 of type float, or 2, 4 or 8 of type int");
     }
-    const ConfigNode* block = weights.read("block_structure");
+    if (scheme.kind != Kind::kInt) weights.waive("symmetric", "floats have no zero to store");
+    const ConfigNode* block = strategy == "block" ? weights.read("block_structure") : nullptr;
+    if (strategy != "block") weights.waive("block_structure", "scales are not shared by blocks");
+    if (strategy == "tensor" || strategy == "channel" || strategy == "block") {
+      weights.waive("group_size", "scales are not shared by groups");
+    }
     if (strategy.empty() && group > 0) strategy = scheme.kind == Kind::kNvfp4 ? "tensor_group" : "group";
     if (strategy == "tensor") {
       scheme.sharing = Sharing::kTensor;

@@ -161,7 +161,7 @@ TEST_P(QuantLayers, Fp8BlocksOfExperts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, QuantLayers, testing::Values(catalog::Backend::kReference, catalog::Backend::kCpu),
-                         [](const auto& info) { return std::string(catalog::backend_name(info.param)); });
+                         [](const auto& row) { return std::string(catalog::backend_name(row.param)); });
 
 }  // namespace
 }  // namespace firstlight::conformance

@@ -101,9 +101,7 @@ TEST(ReleasedConfigs, OthersAreRefusedForAReason) {
   } cases[] = {{"Skywork-Reward-Llama", "LlamaForSequenceClassification"},
                {"e5-mistral-7b", "MistralModel"},
                {"gte-Qwen2-7B", "is_causal"},
-               {"mediatek-gemma3_1b_it", "global_local_attention_pattern"},
-               {"GLM-5-NVFP4", "hf_quant_config.json"},
-               {"GLM-5.1-NVFP4", "modelopt"}};
+               {"mediatek-gemma3_1b_it", "global_local_attention_pattern"}};
   for (const auto& c : cases) {
     const auto model = trace_model(description_of(kShared + "configs/" + c.name), nullptr);
     ASSERT_FALSE(model.ok()) << c.name;
@@ -120,8 +118,12 @@ TEST(ReleasedConfigs, QuantisationsAreUnderstood) {
     const ModelDescription description = description_of(entry.path().string());
     if (description.quantisation.empty() && description.config.find("quantization_config") == std::string::npos)
       continue;
-    const auto model = trace_model(description, nullptr);
     const std::string name = entry.path().filename();
+    // Every key of these is changed and must matter; that takes long, and one of each dialect is enough.
+    const bool probed = std::set<std::string>{"Llama-3.1-405B-ome", "Llama-3.1-70B-Instruct-FP8",
+                                              "Qwen3-32B-FP8-Static-PerTensor", "MiniMax-M2.5-NVFP4"}
+                            .contains(name);
+    const auto model = trace_model(description, nullptr, {.probe_config = probed});
     if (model.ok()) {
       EXPECT_FALSE(model->quantisation.empty()) << name;
       ++understood;

@@ -43,7 +43,11 @@ Result<Types> infer(const InferInput& input) {
 
 std::vector<ShardRule> shard(const InferInput& input) {
   std::vector<ShardRule> rules;
-  for (int i = 0; i + 1 < rank(input.operands[0]); ++i) rules.push_back({"axis", {i, -1}, {i}, false});
+  for (int i = 0; i + 1 < rank(input.operands[0]); ++i) {
+    ShardRule rule{"axis", {i}, {i}, false};
+    if (input.operands.size() > 1) rule.operand_axes.push_back(-1);
+    rules.push_back(std::move(rule));
+  }
   return rules;
 }
 
