@@ -25,9 +25,8 @@ import tempfile
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 CHUNK = 7
 # Of one matrix product, by the weight's stored type (U8 holds mxfp4; I64 is looked up alone).
-PRODUCT_ERROR = {"F32": 3e-8, "F16": 3e-8, "BF16": 1.6e-3, "F8_E4M3": 1.6e-3, "U8": 6.8e-3, "I64": 0.0, "I32": 3e-8, "I8": 3e-8,
-                 "F8_E8M0": 3e-8}
-                 "F8_E8M0": 3e-8}
+PRODUCT_ERROR = {"F32": 3e-8, "F16": 3e-8, "BF16": 1.6e-3, "F8_E4M3": 1.6e-3, "U8": 6.8e-3, "I64": 0.0,
+                 "I32": 3e-8, "I8": 3e-8, "F8_E8M0": 3e-8}
 
 
 def read_tensor(path, name):
