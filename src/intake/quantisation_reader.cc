@@ -335,6 +335,14 @@ class Reader {
         scheme.block[0] == 1) {
       out.scale_format = "ue8m0";
     }
+    if ((bits != 4 && bits != 8) || (type != "float" && type != "int")) {
+      out.unsupported = "activations in " + std::to_string(bits) + " bits of type \"" + type + "\"";
+    }
+    const bool known = dynamic == nullptr || dynamic->kind == NodeKind::kBool || dynamic->text == "local";
+    const bool whole = dynamic != nullptr && dynamic->kind == NodeKind::kBool && dynamic->boolean;
+    if (!known || (whole && out.scale_format == "e4m3")) {
+      out.unsupported = "a global scale of activations that is computed as they come";
+    }
     if (!FL_TRY(part.boolean("symmetric", true))) out.unsupported = "asymmetric rounding of activations";
     if (!out.is_static && strategy == "tensor") out.unsupported = "one computed scale for a whole batch of activations";
     if (!vendor_activations_) group.waive("input_activations", kNotApplied);

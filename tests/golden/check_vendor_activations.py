@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--vendor-activations over the quantised checkpoints: both backends round alike, and rounding changes something.
+
+    python3 tests/golden/check_vendor_activations.py build/firstlight
+
+Exit status 1 where they differ by more than float32 explains, or nothing changes.
+"""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+DATA = pathlib.Path(__file__).resolve().parent / "data"
+CASES = ("fp8_tensor", "fp8_channel", "fp8_small_powers", "mxfp8", "nvfp4_compressed", "nvfp4_modelopt", "mixed_integers")
+CPU = ("--backend", "cpu", "--compute", "f32", "--kv-dtype", "f32")
+REFERENCE = ("--backend", "reference")
+
+
+def logits(program, model, *flags):
+    command = [program, "logits", str(model), "--tokens", "5,9,17,30", "--last", "--json", *flags]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["logits"][0]
+
+
+def main(program):
+    failed = False
+    for case in CASES:
+        model = DATA / ("quant_" + case)
+        judge = logits(program, model, *REFERENCE, "--vendor-activations")
+        size = math.hypot(*judge)
+        backends = math.dist(logits(program, model, *CPU, "--vendor-activations"), judge) / size
+        effect = math.dist(logits(program, model, *REFERENCE), judge) / size
+        passed = backends < 1e-5 and effect > 1e-3
+        failed |= not passed
+        print(f"{case:20} cpu from reference {backends:.1e}, rounded from exact {effect:.1e}{'' if passed else ' FAILED'}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
