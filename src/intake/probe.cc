@@ -17,9 +17,11 @@ bool changes_graph(const TraceInput& input, const ConfigNode& config, const std:
   TraceInput changed = input;
   if (path.find("quantization_config") != std::string::npos || path.starts_with("compression_config")) {
     ConfigRecord record;
-    auto resolved = resolve_quantisation(
-        {.config = config, .tensors = *input.tensors, .vendor_activations = input.quantisation->vendor_activations},
-        record);
+    auto resolved = resolve_quantisation({.config = config,
+                                          .tensors = *input.tensors,
+                                          .vendor_activations = input.quantisation->vendor_activations,
+                                          .plain_weights = input.quantisation->plain_weights},
+                                         record);
     if (!resolved.ok()) return true;
     quantisation = std::move(resolved).value();
     changed.quantisation = &quantisation;
