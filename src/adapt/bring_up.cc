@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 
 #include "device/cpu/detect.h"
 #include "device/open.h"
@@ -30,24 +28,15 @@ target::Features device_features(const device::Device* device) {
   return device == nullptr ? target::Features{} : target::features_of(device->target());
 }
 
-// Where built kernels are kept between runs; empty, and nothing is, where the user has no folder for such things.
-std::filesystem::path kernel_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
-    return std::filesystem::path(cache) / "firstlight" / "kernels";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    return std::filesystem::path(home) / ".cache" / "firstlight" / "kernels";
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<device::Device>> open_backend(const BringUpOptions& options) {
   if (!catalog::is_device(options.backend)) return std::unique_ptr<device::Device>();
   const auto kind = FL_TRY(target::parse_device_kind(catalog::backend_name(options.backend)));
-  return device::open_device(
-      kind, {.cache_dir = kernel_cache(), .warp_width = options.warp_width, .num_threads = options.num_threads});
+  return device::open_device(kind, {.cache_dir = options.cache_dir,
+                                    .warp_width = options.warp_width,
+                                    .num_threads = options.num_threads,
+                                    .host_compiler = options.host_compiler});
 }
 
 compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target) {
@@ -74,6 +63,8 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                     .device = catalog::is_device(options.backend) ? options.device : nullptr,
                                     .memory_limit_bytes = limit,
                                     .generated = options.generated,
+                                    .cache_dir = options.cache_dir,
+                                    .host_compiler = options.host_compiler,
                                     .canary_every = options.canary_every,
                                     .on_demotion = options.on_demotion});
 }

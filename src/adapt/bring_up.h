@@ -3,6 +3,7 @@
 // runtime load it. What every verb that runs a model starts with.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,7 +31,9 @@ struct BringUpOptions {
   std::set<std::string, std::less<>> disabled_passes;
   bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
   runtime::GeneratedMode generated = runtime::GeneratedMode::kCached;
-  int64_t canary_every = 0;  // as ExecutorOptions has it
+  int64_t canary_every = 0;         // as ExecutorOptions has it
+  std::filesystem::path cache_dir;  // of built kernels; empty: none are kept
+  std::string host_compiler;        // that builds them; empty: looked for on the path
   std::function<void(const runtime::Demotion&)> on_demotion;
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   intake::IntakeOptions intake;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "cli/environment.h"
 #include "compiler/compile.h"
 
 namespace firstlight::cli {
@@ -76,6 +77,8 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   options.generated = FL_TRY(parse_generated(flags));
   if (flags.canary < 0) return invalid_argument("--canary " + std::to_string(flags.canary) + ": 0 or more wanted");
   options.canary_every = flags.canary;
+  options.cache_dir = FL_TRY(cache_folder());
+  options.host_compiler = host_compiler();
   options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());
   options.intake.allow_unbound = flags.allow_unbound;
   options.intake.vendor_activations = flags.vendor_activations;

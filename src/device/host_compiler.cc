@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -85,10 +84,6 @@ LoadedLibrary::~LoadedLibrary() { dlclose(handle_); }
 void* LoadedLibrary::symbol(const char* name) const { return dlsym(handle_, name); }
 
 Result<HostCompiler> HostCompiler::find() {
-  for (const char* variable : {"FIRSTLIGHT_CXX", "CXX"}) {
-    const char* program = std::getenv(variable);
-    if (program != nullptr && *program != '\0') return of(program);
-  }
   for (const char* program : {"c++", "g++", "clang++"}) {
     auto compiler = of(program);
     if (compiler.ok()) return compiler;

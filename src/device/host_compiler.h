@@ -30,8 +30,7 @@ class LoadedLibrary {
 
 class HostCompiler {
  public:
-  // $FIRSTLIGHT_CXX or $CXX where it is set, else the first of c++, g++, clang++ on the path that runs. Errors:
-  // kUnsupported, naming those.
+  // The first of c++, g++, clang++ on the path that runs. Errors: kUnsupported, naming those.
   static Result<HostCompiler> find();
   // `program` as posix_spawnp takes it.
   static Result<HostCompiler> of(const std::string& program);

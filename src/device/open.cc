@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/open.h"
 
+#include "device/private_folder.h"
+
 #include <algorithm>
 
 #include "device/cuda/cuda_device.h"
@@ -10,6 +12,7 @@
 namespace firstlight::device {
 
 Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenOptions& options) {
+  if (!options.cache_dir.empty()) FL_TRY(make_private_folder(options.cache_dir));  // code is loaded from it
   switch (kind) {
     case target::DeviceKind::kSimt:
       return open_simt(options);

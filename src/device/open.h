@@ -14,7 +14,7 @@
 namespace firstlight::device {
 
 struct OpenOptions {
-  std::filesystem::path cache_dir;  // built modules; empty: nothing is kept
+  std::filesystem::path cache_dir;  // built modules, this user's alone; empty: nothing is kept
   int index = 0;                    // which of several devices of the kind, as listed
   int warp_width = 0;               // 0: the device's own; else one of target().warp_widths, or it is refused
   int64_t memory_limit_bytes = 0;   // 0: all of the device's memory
@@ -25,7 +25,8 @@ struct OpenOptions {
   std::vector<const KernelLibrary*> libraries;
 };
 
-// Errors: kUnsupported with the reason (no driver, no such device, a width that it has not), what health() says.
+// Errors: those of make_private_folder, kUnsupported with the reason (no driver, no such device, a width that it has
+// not), what health() says.
 Result<std::unique_ptr<Device>> open_device(target::DeviceKind kind, const OpenOptions& options);
 
 struct Listed {

@@ -3,6 +3,7 @@
 // at load, the arena and the workspace; maps the rest from the checkpoint. One run at a time.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -40,6 +41,8 @@ struct ExecutorOptions {
   // Of weights made at load (with what making them needs for a while), activations and work space together; 0: none.
   int64_t memory_limit_bytes = 0;
   GeneratedMode generated = GeneratedMode::kCached;
+  std::filesystem::path cache_dir;  // of generated kernels; empty: there are none
+  std::string host_compiler;        // that builds them; empty: looked for on the path
   // Every so many runs each step that has a plainer form is run in both and compared; 0: never (canary.cc).
   int64_t canary_every = 0;
   std::function<void(const Demotion&)> on_demotion;  // told at once, on the thread of worker 0

@@ -5,10 +5,13 @@
 #include <utility>
 
 namespace firstlight::runtime {
-std::unique_ptr<GeneratedCode> GeneratedCode::start(std::string source, GeneratedMode mode) {
+
+std::unique_ptr<GeneratedCode> GeneratedCode::start(std::string source, GeneratedMode mode,
+                                                    const std::filesystem::path& cache_dir,
+                                                    const std::string& compiler) {
   std::unique_ptr<GeneratedCode> code(new GeneratedCode());
   if (mode == GeneratedMode::kOff || source.empty()) return code;
-  auto builder = device::NativeCodeBuilder::open();
+  auto builder = device::NativeCodeBuilder::open(cache_dir, compiler);
   if (!builder.ok()) {
     code->status_ = builder.status();
     return code;

@@ -22,8 +22,10 @@ enum class GeneratedMode : uint8_t {
 
 class GeneratedCode {
  public:
-  // Never fails: where no compiler or no cache folder is, status() says why and the code never comes.
-  static std::unique_ptr<GeneratedCode> start(std::string source, GeneratedMode mode);
+  // `cache_dir` and `compiler` as NativeCodeBuilder::open takes them. Never fails: where no compiler or no cache folder
+  // is, status() says why and the code never comes.
+  static std::unique_ptr<GeneratedCode> start(std::string source, GeneratedMode mode,
+                                              const std::filesystem::path& cache_dir, const std::string& compiler);
 
   // The code, once; null before it has come and after it was taken.
   std::shared_ptr<device::LoadedLibrary> take();

@@ -61,7 +61,8 @@ Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const format
   FL_TRY(executor->allocate_memory());
   FL_TRY(executor->copy_misplaced_files());
   FL_TRY(executor->run_load_steps());
-  executor->generated_ = GeneratedCode::start(executor->plan_.source, options.generated);
+  executor->generated_ =
+      GeneratedCode::start(executor->plan_.source, options.generated, options.cache_dir, options.host_compiler);
   executor->install_generated();
   return executor;
 }

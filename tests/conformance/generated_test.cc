@@ -2,9 +2,9 @@
 // Every case that CPU source can be generated for: one translation unit of all of them, built by the host's compiler,
 // each function against the reference body within the case's bound.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include "compiler/codegen/cpu_source.h"
@@ -62,9 +62,9 @@ TEST(Generated, AgreesWithTheReference) {
     all.push_back({c, unit.add(*std::move(function)), rows});
   }
   ASSERT_GT(all.size(), 40u);
-  std::string folder = (std::filesystem::temp_directory_path() / "generated-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const auto code = device::NativeCodeBuilder::open(*compiler, folder).value().build(unit.text());
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("generated-" + std::to_string(::getpid()));
+  const auto code = device::NativeCodeBuilder::open(folder).value().build(unit.text());
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(code.ok()) << code.status().message();
   ThreadPool pool({1, false, 20});

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "device/cpu/detect.h"
@@ -34,18 +33,17 @@ constexpr char kGraph[] = R"(graph @forms {
 
 class FormsTest : public testing::Test {
  protected:
-  void SetUp() override { ::setenv("FIRSTLIGHT_CACHE", cache_.path().c_str(), 1); }
-  void TearDown() override { ::unsetenv("FIRSTLIGHT_CACHE"); }
-
   plan::Plan compiled(bool plain) {
     compiler::CompileOptions options = options_for(catalog::Backend::kCpu);
     options.plain_kernels = plain;
     options.buckets = {{16, 1}};
     return compiler::compile(model_.graph, options).value();
   }
-  std::unique_ptr<runtime::Executor> executor(plan::Plan plan, runtime::GeneratedMode mode, int64_t canary = 0) {
-    return runtime::Executor::create(std::move(plan), model_.checkpoint, pool_,
-                                     {.generated = mode, .canary_every = canary})
+  std::unique_ptr<runtime::Executor> executor(plan::Plan plan, runtime::GeneratedMode mode, int64_t canary = 0,
+                                              const std::string& compiler = {}) {
+    return runtime::Executor::create(
+               std::move(plan), model_.checkpoint, pool_,
+               {.generated = mode, .cache_dir = cache_.path(), .host_compiler = compiler, .canary_every = canary})
         .value();
   }
   static std::vector<float> run(runtime::Executor& executor) {
@@ -109,9 +107,7 @@ TEST_F(FormsTest, AnExecutorMayGoWhileItsCodeIsBuilt) {
 }
 
 TEST_F(FormsTest, WithoutACompilerTheComposedFormsStay) {
-  ::setenv("FIRSTLIGHT_CXX", "/nowhere/c++", 1);
-  const auto composed = executor(compiled(true), runtime::GeneratedMode::kWait);
-  ::unsetenv("FIRSTLIGHT_CXX");
+  const auto composed = executor(compiled(true), runtime::GeneratedMode::kWait, 0, "/nowhere/c++");
   EXPECT_EQ(composed->num_generated_steps(), 0);
   EXPECT_EQ(composed->generated_status().code(), StatusCode::kUnsupported);
   expect_near(run(*composed), right());

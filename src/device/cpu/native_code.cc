@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/native_code.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <system_error>
 
 #include "device/cpu/detect.h"
+#include "device/private_folder.h"
 
 namespace firstlight::device {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // FNV-1a (Fowler, Noll, Vo), 64 bits, from a start of its own.
 uint64_t fnv1a(std::string_view text, uint64_t hash) {
@@ -31,33 +23,7 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-// Ours alone: nobody else can put code there that we would load.
-Status check_private(const fs::path& folder) {
-  struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return unavailable("cache folder " + folder.string() + " can not be made");
-  }
-  if (info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) {
-    return unavailable("cache folder " + folder.string() + " belongs to another user or is writable by others");
-  }
-  return ok_status();
-}
-
 }  // namespace
-
-Result<fs::path> default_cache_dir() {
-  std::string base = environment("FIRSTLIGHT_CACHE");
-  if (base.empty() && !environment("XDG_CACHE_HOME").empty()) base = environment("XDG_CACHE_HOME") + "/firstlight";
-  if (base.empty() && !environment("HOME").empty()) base = environment("HOME") + "/.cache/firstlight";
-  if (base.empty()) return unavailable("no cache folder: neither FIRSTLIGHT_CACHE nor HOME is set");
-  std::error_code error;
-  if (!fs::exists(base, error)) {
-    fs::create_directories(fs::path(base).parent_path(), error);
-    ::mkdir(base.c_str(), 0700);
-  }
-  FL_TRY(check_private(base));
-  return fs::path(base);
-}
 
 NativeCodeBuilder::NativeCodeBuilder(HostCompiler compiler, fs::path cache_dir)
     : compiler_(std::move(compiler)), cache_dir_(std::move(cache_dir)) {
@@ -71,14 +37,11 @@ NativeCodeBuilder::NativeCodeBuilder(HostCompiler compiler, fs::path cache_dir)
   if (avx512) flags_.push_back("-mprefer-vector-width=512");
 }
 
-Result<NativeCodeBuilder> NativeCodeBuilder::open() {
-  auto cache_dir = FL_TRY(default_cache_dir());
-  return open(FL_TRY(HostCompiler::find()), std::move(cache_dir));
-}
-
-Result<NativeCodeBuilder> NativeCodeBuilder::open(HostCompiler compiler, fs::path cache_dir) {
-  FL_TRY(check_private(cache_dir));
-  return NativeCodeBuilder(std::move(compiler), std::move(cache_dir));
+Result<NativeCodeBuilder> NativeCodeBuilder::open(fs::path cache_dir, const std::string& compiler) {
+  if (cache_dir.empty()) return unavailable("there is no cache folder for generated kernels");
+  FL_TRY(make_private_folder(cache_dir));
+  return NativeCodeBuilder(FL_TRY(compiler.empty() ? HostCompiler::find() : HostCompiler::of(compiler)),
+                           std::move(cache_dir));
 }
 
 fs::path NativeCodeBuilder::file_of(const std::string& source) const {

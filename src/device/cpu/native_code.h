@@ -14,16 +14,11 @@
 
 namespace firstlight::device {
 
-// $FIRSTLIGHT_CACHE, else $XDG_CACHE_HOME/firstlight, else ~/.cache/firstlight; made where it is missing, for this user
-// alone. Errors: kUnavailable where it can not be made, or is another user's or writable by others.
-Result<std::filesystem::path> default_cache_dir();
-
 class NativeCodeBuilder {
  public:
-  // Flags for this CPU's instructions. Errors: those of HostCompiler::find and default_cache_dir.
-  static Result<NativeCodeBuilder> open();
-  // Errors: kUnavailable where the folder is another user's or writable by others.
-  static Result<NativeCodeBuilder> open(HostCompiler compiler, std::filesystem::path cache_dir);
+  // With flags for this CPU's instructions. `compiler` as HostCompiler::of takes it; empty: looked for. Errors: those
+  // of HostCompiler and make_private_folder, kUnavailable without a folder.
+  static Result<NativeCodeBuilder> open(std::filesystem::path cache_dir, const std::string& compiler = {});
 
   // From the folder, or null when it is not there.
   std::shared_ptr<LoadedLibrary> cached(const std::string& source) const;

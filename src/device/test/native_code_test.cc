@@ -8,6 +8,8 @@
 #include <fstream>
 #include <optional>
 
+#include "device/private_folder.h"
+
 namespace firstlight::device {
 namespace {
 
@@ -17,12 +19,12 @@ const std::string kSource =
 class NativeCodeTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "native-code-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
+    folder_ = std::filesystem::path(testing::TempDir()) / ("native-code-" + std::to_string(::getpid()));
+    std::filesystem::remove_all(folder_);
+    ASSERT_TRUE(make_private_folder(folder_).ok());
     auto compiler = HostCompiler::find();
     if (!compiler.ok()) GTEST_SKIP() << compiler.status().message();
-    builder_.emplace(NativeCodeBuilder::open(*compiler, folder_).value());
+    builder_.emplace(NativeCodeBuilder::open(folder_).value());
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -64,7 +66,7 @@ TEST_F(NativeCodeTest, ADamagedFileIsMadeAnew) {
 
 TEST_F(NativeCodeTest, AFolderThatOthersMayWriteIsRefused) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
-  const auto code = NativeCodeBuilder::open(HostCompiler::find().value(), folder_);
+  const auto code = NativeCodeBuilder::open(folder_);
   ASSERT_FALSE(code.ok());
   EXPECT_NE(code.status().message().find("writable by others"), std::string::npos);
 }
@@ -78,13 +80,15 @@ TEST_F(NativeCodeTest, StoppingEndsTheCompiler) {
   EXPECT_NE(code.status().message().find("stopped"), std::string::npos) << code.status().message();
 }
 
-TEST(HostCompilerTest, AMissingOneIsSaid) {
-  ::setenv("FIRSTLIGHT_CXX", "/nowhere/c++", 1);
-  const auto named = HostCompiler::find();
-  ::unsetenv("FIRSTLIGHT_CXX");
+TEST_F(NativeCodeTest, AMissingCompilerIsSaid) {
+  const auto named = NativeCodeBuilder::open(folder_, "/nowhere/c++");
   ASSERT_FALSE(named.ok());
   EXPECT_EQ(named.status().code(), StatusCode::kUnsupported);
   EXPECT_NE(named.status().message().find("/nowhere/c++"), std::string::npos);
+}
+
+TEST(NativeCode, WithoutAFolderNothingIsBuilt) {
+  EXPECT_EQ(NativeCodeBuilder::open({}).status().code(), StatusCode::kUnavailable);
 }
 
 }  // namespace
