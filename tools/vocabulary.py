@@ -77,7 +77,10 @@ def operators():
 def traced():
     source = (ROOT / "src/intake/lua/expressions.cc").read_text()
     names = re.findall(r'\{"([a-z]\w*)", ExprOp', source)
-    yield "functions", "inside map, score, mask, act: " + " ".join(names), ["+ - * / ^ and numbers as well"]
+    integers = ["xor", "mod"]
+    plain = [name for name in names if name not in integers]
+    yield "functions", "inside map, score, mask, act: " + " ".join(plain), [
+        "+ - * / ^ and numbers as well", "inside imap alone: " + " ".join(integers)]
 
 
 def templates():

@@ -45,6 +45,20 @@ Result<runtime::GeneratedMode> parse_generated(const CommonFlags& flags) {
   return invalid_argument("--generated " + flags.generated + ": cached, background or wait wanted");
 }
 
+// Only the cpu backend has several forms of a kernel to choose from.
+Status check_forms(const CommonFlags& flags, catalog::Backend backend) {
+  if (backend == catalog::Backend::kCpu) return ok_status();
+  const bool device = catalog::is_device(backend);
+  const std::pair<const char*, bool> wishes[] = {{"--canary", flags.canary != 0},
+                                                 {"--generated", !flags.generated.empty()},
+                                                 {"--no-tuned", device && flags.no_tuned},
+                                                 {"--no-generated", device && flags.no_generated}};
+  for (const auto& [name, wished] : wishes) {
+    if (wished) return unsupported(std::string(name) + ": backend " + flags.backend + " has one form of each kernel");
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
@@ -77,6 +91,7 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   options.generated = FL_TRY(parse_generated(flags));
   if (flags.canary < 0) return invalid_argument("--canary " + std::to_string(flags.canary) + ": 0 or more wanted");
   options.canary_every = flags.canary;
+  FL_TRY(check_forms(flags, options.backend));
   options.cache_dir = FL_TRY(cache_folder());
   options.host_compiler = host_compiler();
   options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());

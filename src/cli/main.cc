@@ -83,7 +83,7 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
       ->capture_default_str();
   sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
   sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
-  sub->add_flag("--no-tuned", common.no_tuned, "plain kernels only");
+  sub->add_flag("--no-tuned", common.no_tuned, "the plainest kernel of each step");
   auto* none = sub->add_flag("--no-generated", common.no_generated, "no generated kernels");
   sub->add_option(
          "--generated", common.generated,

@@ -24,14 +24,16 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   if (widest < 1 || widest > 512) return invalid_argument("--batch " + flags.batch + ": 1 to 512 wanted");
   const int64_t outputs = std::max<int64_t>(widest, 16);
   CommonFlags own = common;
-  if (own.generated.empty()) own.generated = "wait";
+  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated) own.generated = "wait";
   const Session session = FL_TRY(open_session(own, {{outputs, outputs}, {512, outputs}}));
   const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
   Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});
   options.row_done = [&] { bar.advance(1); };
   const auto rows = FL_TRY(adapt::benchmark(*session.loaded->executor, options));
   bar.finish();
-  const target::CpuRoof roof = device::measure_cpu(device::detect_cpu(), *session.loaded->pool);
+  const bool on_cpu = session.loaded->device == nullptr;  // the roof is the CPU's
+  const target::CpuRoof roof =
+      on_cpu ? device::measure_cpu(device::detect_cpu(), *session.loaded->pool) : target::CpuRoof{};
   const auto& memory = session.loaded->executor->memory();
   if (common.json) {
     Json list = Json::array();
@@ -44,11 +46,11 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
                       {"decode_tps", row.decode_tps}});
     }
     print_json({{"rows", std::move(list)},
-                {"roof",
-                 {{"read_gbps", roof.read_gbps},
-                  {"f32_tflops", roof.f32_tflops},
-                  {"bf16_tflops", roof.bf16_tflops},
-                  {"int8_tops", roof.int8_tops}}},
+                {"roof", on_cpu ? Json{{"read_gbps", roof.read_gbps},
+                                       {"f32_tflops", roof.f32_tflops},
+                                       {"bf16_tflops", roof.bf16_tflops},
+                                       {"int8_tops", roof.int8_tops}}
+                                : Json()},
                 {"threads", session.loaded->pool->num_threads()},
                 {"backend", session.loaded->executor->plan().backend},
                 {"compute", session.loaded->executor->plan().compute_mode},
@@ -62,8 +64,9 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
                   static_cast<long long>(row.depth), static_cast<long long>(row.batch), row.ttft_s, row.prompt_tps,
                   row.decode_tps);
     }
-    std::printf("roof: read %.1f GB/s, f32 %.2f, bf16 %.2f Tflop/s, int8 %.2f Top/s on %d threads\n", roof.read_gbps,
-                roof.f32_tflops, roof.bf16_tflops, roof.int8_tops, session.loaded->pool->num_threads());
+    if (on_cpu)
+      std::printf("roof: read %.1f GB/s, f32 %.2f, bf16 %.2f Tflop/s, int8 %.2f Top/s on %d threads\n", roof.read_gbps,
+                  roof.f32_tflops, roof.bf16_tflops, roof.int8_tops, session.loaded->pool->num_threads());
   }
   FL_TRY(session.finish(common));
   return 0;

@@ -93,6 +93,7 @@ void print_entry(const Json& entry) {
 }  // namespace
 
 Result<int> verb_devices(const CommonFlags& common, const DevicesFlags& flags) {
+  if (common.warp != 0) return invalid_argument("--warp: devices lists the widths that there are");
   Json devices = Json::array({describe_cpu(common, flags.measure)});
   Json absent = Json::array();
   for (const device::Listed& listed : device::list_devices()) {

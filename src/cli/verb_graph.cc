@@ -66,6 +66,7 @@ Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags) {
   ir::Graph graph = FL_TRY(intake::load_model(checkpoint, options.intake)).graph;
   compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu());
   compile.buckets = {{.max_tokens = kPlanTokens, .max_outputs = 16}};
+  FL_TRY(compiler::check_pass_names(compile));
   if (flags.stage == "plan") return show_plan(common, flags, graph, compile);
   std::vector<compiler::PassRecord> records;
   if (flags.stage != "spec") {

@@ -54,11 +54,20 @@ Json logprob_json(const request::TokenEvent& event) {
   return {{"token", *event.token}, {"logprob", event.logprob->logprob}, {"top", std::move(top)}};
 }
 
+Json demotions_json(const runtime::Executor& executor) {
+  Json list = Json::array();
+  for (const runtime::Demotion& d : executor.demotions()) {
+    list.push_back({{"kernel", d.kernel}, {"to", d.to}, {"at", d.label}, {"error", d.error}});
+  }
+  return list;
+}
+
 Json result_json(const GenerationResult& result, const Session& session, bool with_logprobs) {
   Json document = {{"text", result.text},
                    {"tokens", result.tokens},
                    {"prompt_tokens", result.prompt_tokens},
                    {"finish_reason", result.finish_reason},
+                   {"demotions", demotions_json(*session.loaded->executor)},
                    {"timing",
                     {{"load_s", session.loaded->total_seconds()},
                      {"ttft_s", result.ttft_s},

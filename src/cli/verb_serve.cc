@@ -8,7 +8,7 @@ namespace firstlight::cli {
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   CommonFlags own = common;
-  if (own.generated.empty()) own.generated = "background";
+  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated) own.generated = "background";
   Session session = FL_TRY(open_session(own));
   const int status = FL_TRY(serve(session,
                                   {.host = flags.host,

@@ -48,6 +48,9 @@ struct PassRecord {
   size_t nodes_after = 0;
 };
 
+// Errors: kInvalidArgument where a disabled pass is none, with the names there are.
+Status check_pass_names(const CompileOptions& options);
+
 // Runs the passes in order, up to and including `stop_after` (empty: all). The reference backend skips every optional
 // one. Errors: kInvalidArgument for a pass name nobody knows, kInternal when a pass breaks the graph (with its name).
 Status run_passes(ir::Graph& graph, const CompileOptions& options, std::string_view stop_after,

@@ -31,7 +31,7 @@ void set_state(const KernelRequest& request, const CompileOptions& options, Oper
   }
   entry.kernel = row->symbol;
   entry.state = CoverageState::kTuned;
-  entry.why = "written for this backend";
+  entry.why = options.plain_kernels ? "the plainest there is" : "written for this backend";
   if (options.backend == catalog::Backend::kReference) {
     entry.state = CoverageState::kComposed;
     entry.why = "the judge: plain bodies alone";

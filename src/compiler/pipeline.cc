@@ -35,7 +35,20 @@ bool is_known(std::string_view name) {
   return false;
 }
 
+Status unknown_pass(std::string_view name) {
+  std::string known;
+  for (const Pass& pass : kPasses) known += (known.empty() ? "" : ", ") + std::string(pass.info.name);
+  return invalid_argument("no pass is called '" + std::string(name) + "'; there are " + known);
+}
+
 }  // namespace
+
+Status check_pass_names(const CompileOptions& options) {
+  for (const std::string& name : options.disabled_passes) {
+    if (!is_known(name)) return unknown_pass(name);
+  }
+  return ok_status();
+}
 
 std::vector<PassInfo> all_passes() {
   std::vector<PassInfo> infos;
@@ -45,11 +58,9 @@ std::vector<PassInfo> all_passes() {
 
 Status run_passes(ir::Graph& graph, const CompileOptions& options, std::string_view stop_after,
                   std::vector<PassRecord>* records) {
-  for (const std::string& name : options.disabled_passes) {
-    if (!is_known(name)) return invalid_argument("no pass is called '" + name + "'");
-  }
+  FL_TRY(check_pass_names(options));
   if (!stop_after.empty() && !is_known(stop_after)) {
-    return invalid_argument("no pass is called '" + std::string(stop_after) + "'");
+    return unknown_pass(stop_after);
   }
   for (const Pass& pass : kPasses) {
     PassRecord record{.name = std::string(pass.info.name)};
