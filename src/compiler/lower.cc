@@ -37,6 +37,8 @@ std::string label_of(const ir::Node& node) {
   return (node.scope.empty() ? "" : node.scope + " ") + std::string(ops::op_name(node.op));
 }
 
+constexpr int64_t kMostKernels = int64_t{1} << 20;
+
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const CompileOptions& options)
@@ -146,6 +148,9 @@ class Lowering {
   }
 
   Status lower_kernel(const ir::Node& node, plan::Block& block) {
+    if (++num_kernels_ > kMostKernels) {
+      return unsupported("the plan has more than " + std::to_string(kMostKernels) + " steps; loops are written out");
+    }
     const bool load = weight_only_[static_cast<size_t>(node.results[0])];
     if (node.op == ops::OpKind::kReshape && options_.backend != catalog::Backend::kReference) {
       bind(node.results[0], add_buffer({.kind = Buffer::Kind::kAlias,
@@ -281,6 +286,7 @@ class Lowering {
   std::vector<bool> resident_;
   std::vector<BufferId> buffer_of_;
   bool inside_expert_ = false;
+  int64_t num_kernels_ = 0;
   CpuUnit unit_;
   plan::Plan plan_;
 };

@@ -71,9 +71,27 @@ void remove_quietly(const std::filesystem::path& path) {
   std::filesystem::remove(path, error);
 }
 
+// "firstlight" and the FNV-1a hash (Fowler, Noll, Vo) of the bytes before; loaders ignore what stands behind an object.
+std::string seal_of(std::string_view object) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : object) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  std::string seal = "firstlight";
+  for (int i = 0; i < 8; ++i) seal += static_cast<char>(hash >> (8 * i) & 0xff);
+  return seal;
+}
+
+Status check_seal(const std::filesystem::path& path) {
+  const std::string bytes = read_text(path);
+  const size_t length = seal_of("").size();
+  const bool whole = bytes.size() > length && std::string_view(bytes).substr(bytes.size() - length) ==
+                                                  seal_of(std::string_view(bytes).substr(0, bytes.size() - length));
+  return whole ? ok_status() : invalid_data(path.string() + ": damaged, or not made here");
+}
+
 }  // namespace
 
 Result<std::shared_ptr<LoadedLibrary>> LoadedLibrary::load(const std::filesystem::path& path) {
+  FL_TRY(check_seal(path));
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return invalid_data(path.string() + ": " + dlerror());
   return std::shared_ptr<LoadedLibrary>(new LoadedLibrary(handle));
@@ -125,6 +143,7 @@ Status HostCompiler::compile(const std::string& name, const std::string& source,
     remove_quietly(object);
     return invalid_data("kernel source '" + name + "' does not build: " + first_lines(messages));
   }
+  std::ofstream(object, std::ios::binary | std::ios::app) << seal_of(read_text(object));
   std::error_code error;
   std::filesystem::rename(object, output, error);
   if (error) return not_found(output.string() + ": " + error.message());

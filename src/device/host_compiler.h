@@ -16,7 +16,8 @@ namespace firstlight::device {
 // A loaded shared object; unloaded with its last user.
 class LoadedLibrary {
  public:
-  // Errors: kInvalidData with the loader's message.
+  // One that HostCompiler made: its seal, a hash behind the object, is checked first, since a loader runs what it is
+  // given and dies of files that are cut off. Errors: kInvalidData with what was wrong, or the loader's message.
   static Result<std::shared_ptr<LoadedLibrary>> load(const std::filesystem::path& path);
   ~LoadedLibrary();
   LoadedLibrary(const LoadedLibrary&) = delete;

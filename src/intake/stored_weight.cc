@@ -5,6 +5,7 @@
 
 #include "ops/op.h"
 #include "ops/weights/assemble_weight.h"
+#include "tensor/view.h"
 
 namespace firstlight::intake {
 namespace {
@@ -114,7 +115,8 @@ class Finder {
                      const std::string& why) {
     std::vector<int64_t> wanted = leading_;
     wanted.insert(wanted.end(), last.begin(), last.end());
-    if (above_one(info.shape) == above_one(wanted)) return ok_status();
+    const bool few_axes = info.shape.size() <= static_cast<size_t>(tensor::kMaxRank);  // ones between them do no harm
+    if (few_axes && above_one(info.shape) == above_one(wanted)) return ok_status();
     return invalid_data(name + ": shape " + text_of(info.shape) + ", wanted " + text_of(wanted) + " for " + why);
   }
 

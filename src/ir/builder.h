@@ -39,6 +39,8 @@ class Builder {
 
   void add_output(std::string name, ValueId value);
 
+  bool inside_region() const { return !open_regions_.empty(); }
+
   // The scope given to nodes added from now on.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   const std::string& scope() const { return scope_; }

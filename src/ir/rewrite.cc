@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "tensor/view.h"
 
 namespace firstlight::ir {
 namespace {
@@ -123,6 +124,30 @@ class Compactor {
 
 }  // namespace
 
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 40;  // of one value, a token's part where it grows with the batch
+
+// No kernel takes more axes, no machine more elements; sizes may come from a file or a spec.
+Status check_extent(const tensor::Type& type) {
+  if (type.is_state()) return ok_status();
+  if (type.shape.size() > static_cast<size_t>(tensor::kMaxRank)) {
+    return invalid_argument("its result " + type.to_string() + " has " + std::to_string(type.shape.size()) +
+                            " axes, at most " + std::to_string(tensor::kMaxRank) + " wanted");
+  }
+  int64_t elements = 1;
+  for (const tensor::Dim& dim : type.shape) {
+    if (dim.factor == 0) return ok_status();
+    if (dim.factor > kMostElements / elements) {
+      return invalid_argument("its result " + type.to_string() + " has more than 2^40 elements");
+    }
+    elements *= dim.factor;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
 Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId> operands, ops::Attributes attributes,
                            std::vector<Region> regions, const std::string& scope) {
   const ops::OpDef& def = ops::op_def(op);
@@ -147,6 +172,7 @@ Result<NodeId> create_node(Graph& graph, ops::OpKind op, std::span<const ValueId
                                               .regions = yields,
                                               .states = states})
                                        .with_context(where));
+  for (const tensor::Type& type : result_types) FL_TRY(check_extent(type).with_context(where));
   const auto id = static_cast<NodeId>(graph.nodes.size());
   Node node{.op = op,
             .operands = {operands.begin(), operands.end()},

@@ -22,7 +22,7 @@ Status want_attribute(bool holds, OpKind op, std::string_view attribute, std::st
 // The i-th operand, or null where a trailing optional one is absent.
 const tensor::Type* optional_operand(const InferInput& input, size_t i);
 
-inline constexpr int64_t kMaxPad = int64_t{1} << 30;  // elements that pad may add on one side
+inline constexpr int64_t kMaxPad = int64_t{1} << 20;  // elements that pad may add on one side
 
 bool is_f32(const tensor::Type& type);
 bool is_i32(const tensor::Type& type);

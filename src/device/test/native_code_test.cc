@@ -64,6 +64,17 @@ TEST_F(NativeCodeTest, ADamagedFileIsMadeAnew) {
   EXPECT_TRUE(builder_->build(kSource).ok());
 }
 
+TEST_F(NativeCodeTest, AFileCutAnywhereIsMadeAnew) {
+  ASSERT_TRUE(builder_->build(kSource).ok());
+  const auto file = builder_->file_of(kSource);
+  const auto whole = std::filesystem::file_size(file);
+  for (const auto size : {whole / 2, whole - 1, whole / 10}) {
+    std::filesystem::resize_file(file, size);
+    EXPECT_EQ(builder_->cached(kSource), nullptr) << size;
+    ASSERT_TRUE(builder_->build(kSource).ok());
+  }
+}
+
 TEST_F(NativeCodeTest, AFolderThatOthersMayWriteIsRefused) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
   const auto code = NativeCodeBuilder::open(folder_);

@@ -134,6 +134,26 @@ ir::ValueId rounded_input(lua_State* state, Tracer& tracer, ir::ValueId x, const
 
 }  // namespace
 
+namespace {
+
+// A sequence's state is written once per run, by one node that always runs: written twice, or under a condition, what
+// comes out would depend on how a prompt is cut into pieces.
+void note_state_write(lua_State* state, Tracer& tracer, ops::OpKind op, std::span<const ir::ValueId> operands,
+                      ops::Attributes attributes) {
+  if (op == ops::OpKind::kAttend || op == ops::OpKind::kAttendSegments || op == ops::OpKind::kIndexScores) return;
+  if (!ops::check_attributes(ops::op_def(op), attributes).ok()) return;  // the builder says what is wrong
+  for (const ir::ValueId id : operands) {
+    if (!tracer.builder.type(id).is_state()) continue;
+    const std::string component = attributes.has("component") ? "." + attributes.get_string("component") : "";
+    const std::string name = "state '" + tracer.graph.state_of(id)->name + component + "'";
+    const std::string what = std::string(ops::op_name(op)) + ": " + name;
+    if (tracer.builder.inside_region()) raise(state, unsupported(what + " is written inside cond, loop or experts"));
+    if (!tracer.written_states.insert(name).second) raise(state, invalid_data(what + " is written a second time"));
+  }
+}
+
+}  // namespace
+
 std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
                                   ops::Attributes attributes) {
   Tracer& tracer = tracer_of(state);
@@ -145,6 +165,7 @@ std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<co
     const auto use = tracer.activations.find(inputs[1]);
     if (use != tracer.activations.end()) inputs[0] = rounded_input(state, tracer, inputs[0], use->second);
   }
+  note_state_write(state, tracer, op, inputs, attributes);
   auto results = tracer.builder.add(op, inputs, attributes);
   if (!results.ok() && decode_blocks(tracer, inputs)) results = tracer.builder.add(op, inputs, std::move(attributes));
   if (!results.ok()) raise(state, invalid_data(results.status().message()));

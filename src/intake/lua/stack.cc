@@ -92,7 +92,11 @@ int64_t to_integer(lua_State* state, int index, std::string_view what) {
 }
 
 double to_number(lua_State* state, int index, std::string_view what) {
-  if (lua_type(state, index) == LUA_TNUMBER) return lua_tonumber(state, index);
+  if (lua_type(state, index) == LUA_TNUMBER) {
+    const double value = lua_tonumber(state, index);
+    if (std::isnan(value)) raise(state, invalid_data(std::string(what) + ": found NaN, wanted a number"));
+    return value;
+  }
   raise(state, invalid_data(std::string(what) + ": found " + describe(state, index) + ", wanted a number"));
 }
 

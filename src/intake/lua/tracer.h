@@ -51,7 +51,8 @@ struct Tracer {
   std::vector<std::string> missing_tensors;
   std::vector<std::string> warnings;
 
-  std::set<std::string> strings;  // what handles point to, each once
+  std::set<std::string> written_states;  // "name.component" that a node writes already
+  std::set<std::string> strings;         // what handles point to, each once
   int64_t kept_bytes = 0;
 
   ops::Expression* traced = nullptr;  // while a traced function runs

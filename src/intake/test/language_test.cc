@@ -120,17 +120,34 @@ TEST(States, MistakesNameTheState) {
   EXPECT_TRUE(has(failure("s = { kind = 'ring', k = { 1, 4 } }"), "kind 'ring'"));
 }
 
+TEST(Limits, OfSizesAxesAndNumbers) {
+  const auto failure = [](const std::string& body) {
+    return spec_with_states("s = fixed { layers = 1, s = { 4 } }", body).failure();
+  };
+  const std::string axes = failure("x = reshape(x, 'T', 1, 1, 1, 1, 1, 4)");
+  EXPECT_TRUE(has(axes, "wanted at most 6 axes")) << axes;
+  const std::string of_weight = failure("x = x + w('i', { 1, 1, 1, 1, 1, 1, 4 })");
+  EXPECT_TRUE(has(of_weight, "7 axes, at most 6 wanted")) << of_weight;
+  EXPECT_TRUE(has(failure("x = pad(x, { axis = 1, before = 1 << 40 })"), "attribute before is 1099511627776"));
+  EXPECT_TRUE(has(failure("x = pad(x, { axis = 1, before = 1, value = 0 / 0 })"), "attribute value: found NaN"));
+  EXPECT_TRUE(has(failure("local i = reshape(w('i', { 4 }), 1, 1, 2, 2)\n"
+                          "x = x + interp2d(i, { size = { 1 << 40, 1 << 40 }, mode = 'nearest' })"),
+                  "attribute size"));
+  EXPECT_TRUE(has(failure("x = loop(1000000, function(y) return y + 1 end, x)"), "attribute count is 1000000"));
+}
+
 TEST(Recurrences, TakeTheirOperandsByNameAndMoveTheHandleOn) {
   const auto trace =
       spec_with_states(
-          "s = fixed { layers = 1, a = { 2, 4 }, b = { 1, 4 }, s = { 2, 2, 2 }, h = { 4 }, m = { 4, 2 } }",
+          "s = fixed { layers = 1, a = { 2, 4 }, b = { 1, 4 }, s = { 2, 2, 2 }, t = { 2, 2, 2 }, u = { 2, 2, 2 }, h = "
+          "{ 4 }, m = { 4, 2 } }",
           "local s = batch.state.s[0]\n"
           "local y = conv1d { x = x, weight = w('c', { 4, 3 }), bias = w('d', { 4 }), state = s, component = 'a' }\n"
           "y = y + shift { x = y, state = s, component = 'b' }\n"
           "local q, g = reshape(y, 'T', 2, 2), slice(y, { axis = 1, start = 0, stop = 2 })\n"
           "local o = recur { form = 'gla', q = q, k = q, v = q, decay = g, bonus = w('u', { 2, 2 }), state = s }\n"
-          "o = recur { form = 'delta', q = q, k = q, v = o, decay = g, beta = g, state = s }\n"
-          "o = recur { form = 'dplr', r = q, w = q, k = q, v = o, a = q, b = q, state = s }\n"
+          "o = recur { form = 'delta', q = q, k = q, v = o, decay = g, beta = g, state = s, component = 't' }\n"
+          "o = recur { form = 'dplr', r = q, w = q, k = q, v = o, a = q, b = q, state = s, component = 'u' }\n"
           "y = recur { form = 'elementwise', a = y, b = reshape(o, 'T', 4), state = s, component = 'h' }\n"
           "x = recur { form = 'selective', x = y, dt = y, a = w('a', { 4, 2 }), b = g, c = g, state = s, "
           "component = 'm' }")
@@ -144,6 +161,24 @@ TEST(Recurrences, TakeTheirOperandsByNameAndMoveTheHandleOn) {
   }
   // Each takes the state that the one before left: the state as the run finds it is read once.
   EXPECT_EQ(text.find("$s.0"), text.rfind("$s.0")) << text;
+}
+
+// Else the numbers would depend on how a prompt is cut into pieces.
+TEST(Recurrences, AStateIsWrittenOnceAndAlways) {
+  const auto failure = [](const std::string& body) {
+    return spec_with_states(
+               "s = fixed { layers = 1, s = { 4 } }, kv = append { layers = 1, k = { 1, 4 }, v = { 1, 4 } }", body)
+        .failure();
+  };
+  const std::string shift = "x = x + shift { x = x, state = batch.state.s[0], component = 's' }\n";
+  EXPECT_EQ(failure(shift), "(it worked)");
+  EXPECT_TRUE(has(failure(shift + shift), "shift: state 's.0.s' is written a second time"));
+  const std::string append = "batch.state.kv[0]:append { k = reshape(x, 'T', 1, 4), v = reshape(x, 'T', 1, 4) }\n";
+  EXPECT_TRUE(has(failure(append + append), "append: state 'kv.0' is written a second time"));
+  EXPECT_TRUE(
+      has(failure("x = loop(2, function(y) return y + shift { x = y, state = batch.state.s[0], component = 's' } "
+                  "end, x)"),
+          "written inside cond, loop or experts"));
 }
 
 TEST(Recurrences, MistakesNameTheThing) {

@@ -203,6 +203,9 @@ TEST(StoredWeight, NoPartMayHaveAnotherShapeOrType) {
       parts[i].shape.insert(parts[i].shape.begin(), 3);
       EXPECT_FALSE(trace(vendor, parts).ok()) << where << ", another axis";
       parts = vendor.parts;
+      parts[i].shape.insert(parts[i].shape.begin(), 8, 1);
+      EXPECT_FALSE(trace(vendor, parts).ok()) << where << ", eight axes of one more";
+      parts = vendor.parts;
       parts[i].dtype = DType::kI64;
       EXPECT_FALSE(trace(vendor, parts).ok()) << where << ", another type";
       parts[i].dtype = std::nullopt;

@@ -9,9 +9,12 @@ namespace {
 
 using tensor::Type;
 
+constexpr int64_t kMostTurns = 65536;  // each is written out in the plan
+
 Result<Types> infer(const InferInput& input) {
   const int64_t count = input.attributes.get_int("count");
-  FL_TRY(want_attribute(count >= 0, OpKind::kRepeat, "count", std::to_string(count), "0 or more"));
+  FL_TRY(want_attribute(count >= 0 && count <= kMostTurns, OpKind::kRepeat, "count", std::to_string(count),
+                        "0 to " + std::to_string(kMostTurns)));
   const Types& yields = input.regions[0];
   if (yields.empty() || yields.size() > input.operands.size()) {
     return invalid_argument("repeat: its region yields " + std::to_string(yields.size()) + " values, wanted 1 to " +

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // interp2d: images at another size.
+#include <algorithm>
+
 #include "ops/defs.h"
 #include "ops/vision/window2d.h"
 
 namespace firstlight::ops {
 namespace {
 
+constexpr int64_t kMostPixels = 1 << 20;  // along an axis
+
 Result<Types> infer(const InferInput& input) {
   const tensor::Type& x = input.operands[0];
   FL_TRY(want_image(OpKind::kInterp2d, x));
   const std::vector<int64_t>& size = input.attributes.get_ints("size");
-  FL_TRY(want_attribute(size.size() == 2 && size[0] >= 1 && size[1] >= 1, OpKind::kInterp2d, "size",
-                        attribute_to_string(size), "height and width, 1 or more"));
+  FL_TRY(
+      want_attribute(size.size() == 2 && std::min(size[0], size[1]) >= 1 && std::max(size[0], size[1]) <= kMostPixels,
+                     OpKind::kInterp2d, "size", attribute_to_string(size), "height and width, 1 to 2^20"));
   const std::string& mode = input.attributes.get_string("mode");
   FL_TRY(want_attribute(mode == "nearest" || mode == "bilinear" || mode == "bicubic", OpKind::kInterp2d, "mode",
                         "\"" + mode + "\"", "\"nearest\", \"bilinear\" or \"bicubic\""));
