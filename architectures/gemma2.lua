@@ -22,7 +22,8 @@ return architecture {
     p.act = std.activation(c:string("hidden_activation", "gelu_pytorch_tanh"))
     c:waive("hidden_act", "the class reads hidden_activation")
     c:waive("cache_implementation", "a setting of another program")
-    p.softcap, p.logit_softcap = cap(c, "attn_logit_softcapping", 50.0), cap(c, "final_logit_softcapping", 30.0)
+    p.score = std.attention.softcap(cap(c, "attn_logit_softcapping", 50.0))
+    p.logit_softcap = cap(c, "final_logit_softcapping", 30.0)
     c:expect("use_bidirectional_attention", false)
     p.rope = std.rope.from_config(c, { dim = p.head_dim, default_theta = 10000.0 })
     local size = c:count "sliding_window"

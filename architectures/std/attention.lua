@@ -32,7 +32,8 @@ end
 --   state            the name of the state, if it is not kv
 --   select           function(x, w, layer): i32[T, kv_heads, k], the only blocks of p.select_block rows that each query sees, or
 --                    nil for all rows
---   sinks (true, or the name of the tensor), softcap
+--   sinks (true, or the name of the tensor)
+--   score            function(s, q, k, head): what becomes of the score s of key position k for query position q, traced
 function attention.gqa(x, w, p, batch, layer)
   w:waive("rotary_emb.inv_freq", "a buffer of old files; the rope table comes from the config")
   local rope_of = p.rope
@@ -58,7 +59,6 @@ function attention.gqa(x, w, p, batch, layer)
   k = adjust(turned(k, p.kv_heads, p.k_norm or "k_norm"), "k", layer)
   v = adjust(reshape(v, "T", p.kv_heads, v_dim), "v", layer)
 
-  local cap = p.softcap
   local seen = {
     state = batch.state[p.state or "kv"][layer]:append { k = k, v = v },
     window = p.window and p.window(layer) or 0, chunk = p.chunk and p.chunk(layer) or nil,
@@ -66,7 +66,7 @@ function attention.gqa(x, w, p, batch, layer)
   }
   local how = {
     q = q, scale = p.scale, sinks = p.sinks and w(p.sinks == true and "sinks" or p.sinks, { p.heads }) or nil,
-    score = cap and function(s) return cap * tanh(s / cap) end or nil,
+    score = p.score,
   }
   local y
   if seen.select then
@@ -82,6 +82,9 @@ function attention.gqa(x, w, p, batch, layer)
   if gate then y = y * sigmoid(reshape(gate, "T", width)) end
   return linear(y, w(last .. ".weight", { p.hidden, width }), bias)
 end
+
+-- A score function that keeps scores between -cap and cap; none where there is no cap.
+function attention.softcap(cap) return cap and function(s) return cap * tanh(s / cap) end or nil end
 
 -- Latent attention (MLA), absorbed: the cache holds one row per token, the normed latent and the rotary key, and queries
 -- are carried into the latent space by the key part of kv_b_proj; its value part carries the result back out.
