@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
+#include "adapt/compiler_services.h"
 #include "device/cpu/detect.h"
 #include "device/open.h"
 
@@ -44,12 +46,18 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
   return {.backend = options.backend,
           .features = catalog::is_device(options.backend) ? device_features(options.device) : target.features,
           .host_features = target.features,
+          .execution = options.device == nullptr ? target::Execution{} : target::execution_of(options.device->target()),
           .compute = options.compute,
           .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
           .plain_kernels = options.plain_kernels,
           .generate = options.generated != runtime::GeneratedMode::kOff,
           .buckets = options.buckets,
-          .disabled_passes = options.disabled_passes};
+          .disabled_passes = options.disabled_passes,
+          .evaluator = &reference_evaluator(),
+          .kernels = &linked_kernels(),
+          .num_workers = options.num_threads > 0
+                             ? options.num_threads
+                             : std::max(target.num_cores, static_cast<int>(std::thread::hardware_concurrency()))};
 }
 
 Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& checkpoint, plan::Plan plan,

@@ -64,6 +64,9 @@ std::span<const KernelRow> all_kernels();
 // Which of the rows that accept: the one with the highest rank, or the lowest (the plain form behind a tuned one).
 enum class KernelChoice : uint8_t { kBest, kPlainest };
 
+// Whether the backend has any row for the operator: passes make no operator that it could not run.
+bool has_kernel(Backend backend, ops::OpKind op);
+
 // A row for the signature on a backend with these features; null when there is none.
 const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature,
                                KernelChoice choice = KernelChoice::kBest);

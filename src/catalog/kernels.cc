@@ -55,6 +55,9 @@ constexpr Table kTables[] = {
     recur_dplr_rows,
     index_scores_rows,
     window_emit_rows,
+    constant_rows,
+    fused_rows_rows,
+    rope_append_rows,
 };
 
 std::vector<KernelRow> collect() {
@@ -129,6 +132,12 @@ std::string_view compute_mode_name(ComputeMode mode) {
 std::span<const KernelRow> all_kernels() {
   static const std::vector<KernelRow> rows = collect();
   return rows;
+}
+
+bool has_kernel(Backend backend, ops::OpKind op) {
+  const std::span<const KernelRow> rows = all_kernels();
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const KernelRow& row) { return row.backend == backend && row.op == op; });
 }
 
 const KernelRow* select_kernel(Backend backend, const target::Features& features, const Signature& signature,

@@ -25,6 +25,7 @@ std::span<const KernelRow> slice_rows();
 std::span<const KernelRow> concat_rows();
 std::span<const KernelRow> stack_rows();
 std::span<const KernelRow> cast_rows();
+std::span<const KernelRow> constant_rows();
 std::span<const KernelRow> map_rows();
 std::span<const KernelRow> reduce_rows();
 std::span<const KernelRow> softmax_rows();
@@ -40,9 +41,10 @@ std::span<const KernelRow> conv2d_rows();
 std::span<const KernelRow> pool2d_rows();
 std::span<const KernelRow> interp2d_rows();
 std::span<const KernelRow> fake_quant_rows();
+std::span<const KernelRow> fused_rows_rows();
 std::span<const KernelRow> rms_norm_rows();
 std::span<const KernelRow> layer_norm_rows();
-std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear and fused_linear
+std::span<const KernelRow> linear_reference_rows();  // linear, batched_linear, fused_linear and route
 std::span<const KernelRow> linear_cpu_rows();        // the same and pack_weight
 // Of all device backends: written down once, with kSimt as the backend.
 std::span<const KernelRow> dialect_rows();
@@ -59,6 +61,7 @@ std::span<const KernelRow> recur_delta_rows();
 std::span<const KernelRow> recur_selective_rows();
 std::span<const KernelRow> recur_elementwise_rows();
 std::span<const KernelRow> recur_dplr_rows();
+std::span<const KernelRow> rope_append_rows();
 std::span<const KernelRow> dequantize_rows();
 std::span<const KernelRow> pack_mxfp4_rows();
 std::span<const KernelRow> assemble_weight_rows();

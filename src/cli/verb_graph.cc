@@ -4,10 +4,13 @@
 #include <cstdio>
 
 #include "adapt/bring_up.h"
+#include "base/file_map.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "compiler/traffic.h"
 #include "device/cpu/detect.h"
+#include "formats/hf_directory.h"
 #include "ir/dot.h"
 #include "ir/text.h"
 
@@ -15,6 +18,43 @@ namespace firstlight::cli {
 namespace {
 
 constexpr int64_t kPlanTokens = 512;  // the bucket whose arena is printed
+
+// The graph of a checkpoint, or of a directory that has a config alone: then every tensor is taken to exist as the spec
+// asks for it.
+Result<ir::Graph> load_graph(const std::string& path, const intake::IntakeOptions& options) {
+  const auto directory = formats::HfDirectory::scan(path);
+  const bool config_only = directory.ok() && directory->config && directory->safetensors.empty() &&
+                           directory->safetensors_indexes.empty() && directory->gguf.empty();
+  if (!config_only) {
+    const auto checkpoint = FL_TRY(formats::Checkpoint::open(path, {.headers_only = true}));
+    return FL_TRY(intake::load_model(checkpoint, options)).graph;
+  }
+  constexpr size_t kMostBytes = size_t{16} << 20;
+  intake::ModelDescription description;
+  description.config = FL_TRY(read_text_file(*directory->config, kMostBytes));
+  description.config_name = *directory->config;
+  return FL_TRY(intake::trace_model(description, nullptr, options)).graph;
+}
+
+// Launches and bytes of one token that is decoded, in all and layer by layer.
+Json decode_json(const plan::Plan& plan) {
+  compiler::Traffic total;
+  Json layers = Json::array();
+  const auto entry = [](const compiler::Traffic& traffic) {
+    return Json{{"launches", traffic.launches},
+                {"activation_bytes", traffic.activation_bytes},
+                {"weight_bytes", traffic.weight_bytes}};
+  };
+  for (const auto& [layer, traffic] : compiler::traffic_by_layer(plan, {.tokens = 1, .outputs = 1, .sequences = 1})) {
+    total += traffic;
+    if (layer < 0) continue;
+    layers.push_back(entry(traffic));
+    layers.back()["layer"] = layer;
+  }
+  Json all = entry(total);
+  all["layers"] = std::move(layers);
+  return all;
+}
 
 size_t count_steps(const plan::Block& block) {
   size_t count = block.steps.size();
@@ -46,6 +86,7 @@ Result<int> show_plan(const CommonFlags& common, const GraphFlags& flags, const 
                 {"steps", count_steps(plan.body)},
                 {"load_steps", plan.load_steps.size()},
                 {"max_tokens", bucket.max_tokens},
+                {"decode", decode_json(plan)},
                 {"passes", passes_json(records)},
                 {"text", plan::print(plan)}});
   } else {
@@ -62,8 +103,7 @@ Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags) {
     return invalid_argument("--format " + flags.format + ": text, dot or json wanted");
   }
   if (flags.stage == "sharded") return unsupported("--stage sharded: this build runs on one rank");
-  const auto checkpoint = FL_TRY(formats::Checkpoint::open(common.model, {.headers_only = true}));
-  ir::Graph graph = FL_TRY(intake::load_model(checkpoint, options.intake)).graph;
+  ir::Graph graph = FL_TRY(load_graph(common.model, options.intake));
   compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu());
   compile.buckets = {{.max_tokens = kPlanTokens, .max_outputs = 16}};
   FL_TRY(compiler::check_pass_names(compile));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "catalog/kernel_row.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "target/execution.h"
 #include "target/target.h"
 
 namespace firstlight::compiler {
@@ -28,17 +30,44 @@ struct BucketSize {
   }
 };
 
+// Computes a node whose operands are constants, for the folding of constants. The compiler links no kernels: whoever
+// composes the program hands one in.
+class ConstantEvaluator {
+ public:
+  virtual ~ConstantEvaluator() = default;
+  struct Operand {
+    tensor::Type type;  // f32, static
+    std::span<const double> values;
+  };
+  // The values of the node's first result, f32. Errors: kUnsupported when it has no kernel for it.
+  virtual Result<std::vector<double>> evaluate(ops::OpKind op, const ops::Attributes& attributes,
+                                               std::span<const Operand> operands, const tensor::Type& result) const = 0;
+};
+
+// What kernels need beside their operands. The compiler links none: whoever composes the program hands this in.
+class KernelFacts {
+ public:
+  virtual ~KernelFacts() = default;
+  // Bytes of workspace the kernel of that symbol needs at most with these sizes, on so many workers; 0: none.
+  virtual int64_t workspace_bytes(std::string_view symbol, const catalog::Signature& signature,
+                                  const tensor::SymbolValues& values, int num_workers) const = 0;
+};
+
 struct CompileOptions {
   catalog::Backend backend = catalog::Backend::kReference;
   target::Features features;       // of what runs the plan's body: the CPU, or the device
   target::Features host_features;  // of the CPU that makes the weights of a device's plan at load
+  target::Execution execution;     // what fusion rules go by
   // How matrix products compute; nullopt: by each weight's stored type (quantised: int8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
-  tensor::DType state_dtype = tensor::DType::kF32;  // of logs
-  bool plain_kernels = false;                       // take the plainest kernel that accepts, not the best
-  bool generate = true;                             // write source for steps that have no tuned kernel
-  std::vector<BucketSize> buckets = {{1, 1}};       // at least one; the plan has them in ascending order
-  std::set<std::string, std::less<>> disabled_passes;
+  tensor::DType state_dtype = tensor::DType::kF32;     // of logs
+  bool plain_kernels = false;                          // take the plainest kernel that accepts, not the best
+  bool generate = true;                                // write source for steps that have no tuned kernel
+  std::vector<BucketSize> buckets = {{1, 1}};          // at least one; the plan has them in ascending order
+  std::set<std::string, std::less<>> disabled_passes;  // "all": every optional one
+  const ConstantEvaluator* evaluator = nullptr;        // null: constants are computed at load
+  const KernelFacts* kernels = nullptr;                // null: work space is not planned, the runtime adds its own
+  int num_workers = 1;                                 // that will run the plan together
 };
 
 struct PassRecord {
@@ -61,6 +90,7 @@ struct PassInfo {
   std::string_view name;
   std::string_view purpose;
   bool optional;
+  std::optional<ops::OpKind> makes = std::nullopt;  // runs only where the backend has kernels for it
 };
 std::vector<PassInfo> all_passes();
 

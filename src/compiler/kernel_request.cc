@@ -10,12 +10,13 @@ namespace firstlight::compiler {
 namespace {
 
 bool is_product(ops::OpKind op) {
-  return op == ops::OpKind::kLinear || op == ops::OpKind::kBatchedLinear || op == ops::OpKind::kFusedLinear;
+  return op == ops::OpKind::kLinear || op == ops::OpKind::kBatchedLinear || op == ops::OpKind::kFusedLinear ||
+         op == ops::OpKind::kRoute;
 }
 
 // The stored type of the weight a matrix product reads; f32 for everything else.
 tensor::DType weight_dtype(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear) {
+  if (node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear || node.op == ops::OpKind::kRoute) {
     return graph.value(node.operands[1]).type.dtype;
   }
   if (node.op == ops::OpKind::kFusedLinear) return graph.value(take_apart(node).weights[0]).type.dtype;

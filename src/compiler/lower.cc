@@ -26,6 +26,7 @@ StepClass class_of(ops::OpKind op) {
     case ops::OpKind::kSlice:
     case ops::OpKind::kConcat:
     case ops::OpKind::kStack:
+    case ops::OpKind::kConstant:
     case ops::OpKind::kAppend:
       return StepClass::kMemory;
     default:
@@ -70,27 +71,58 @@ class Lowering {
                {.kind = Buffer::Kind::kFile, .type = value.type, .name = graph_.weight_sources.at(value.name).tensor}));
     }
     find_resident_values();
+    make_buckets();
     FL_TRY(lower_region(graph_.body, plan_.body));
     for (size_t i = 0; i < graph_.output_names.size(); ++i) {
       plan_.outputs.push_back({graph_.output_names[i], buffer(graph_.body.yields[i])});
     }
     plan_.source = unit_.text();
-    std::vector<BucketSize> sizes = options_.buckets;
-    std::sort(sizes.begin(), sizes.end(), [](const BucketSize& a, const BucketSize& b) {
-      return std::tie(a.max_tokens, a.max_outputs) < std::tie(b.max_tokens, b.max_outputs);
-    });
-    for (const BucketSize& size : sizes) {
-      plan::Bucket bucket{.max_tokens = size.max_tokens,
-                          .max_outputs = size.max_outputs,
-                          .max_sequences = size.sequences(),
-                          .offsets = {}};
-      assign_arena(plan_, options_.backend != catalog::Backend::kReference, bucket);
-      plan_.buckets.push_back(std::move(bucket));
+    const bool reuse = options_.backend != catalog::Backend::kReference;
+    const auto reused = reuse ? reuse_in_place(plan_, catalog::is_device(options_.backend)) : std::vector<BufferId>();
+    for (plan::Bucket& bucket : plan_.buckets) {
+      assign_arena(plan_, reuse, bucket);
+      for (const BufferId id : reused)
+        bucket.sum_bytes += plan::buffer_bytes(plan_.buffer(id), bucket.largest_values());
     }
     return std::move(plan_);
   }
 
  private:
+  void make_buckets() {
+    for (const BucketSize& size : options_.buckets) {
+      plan::Bucket bucket;
+      bucket.max_tokens = size.max_tokens;
+      bucket.max_outputs = size.max_outputs;
+      bucket.max_sequences = size.sequences();
+      plan_.buckets.push_back(std::move(bucket));
+    }
+    std::sort(plan_.buckets.begin(), plan_.buckets.end(), [](const plan::Bucket& a, const plan::Bucket& b) {
+      return std::tie(a.max_tokens, a.max_outputs) < std::tie(b.max_tokens, b.max_outputs);
+    });
+  }
+
+  // Room for the scratch of whichever kernel may come to run the step: the chosen one and all that could stand in.
+  void plan_workspace(const catalog::Signature& signature, plan::KernelStep& step) {
+    if (options_.kernels == nullptr) return;
+    std::vector<int64_t> most(plan_.buckets.size(), 0);
+    for (const catalog::KernelRow& row : catalog::all_kernels()) {
+      if (row.op != step.op || row.backend != options_.backend || !options_.features.has(row.needs)) continue;
+      if (!row.accepts(signature)) continue;
+      for (size_t i = 0; i < most.size(); ++i) {
+        const tensor::SymbolValues values = plan_.buckets[i].largest_values();
+        const int64_t bytes = options_.kernels->workspace_bytes(row.symbol, signature, values, options_.num_workers);
+        most[i] = std::max(most[i], bytes);
+      }
+    }
+    if (*std::max_element(most.begin(), most.end()) == 0) return;
+    const tensor::Type type = tensor::Type::tensor(tensor::DType::kU8, {tensor::Dim(0)});
+    step.workspace = add_buffer({.kind = Buffer::Kind::kWorkspace, .type = type, .name = ""});
+    for (size_t i = 0; i < most.size(); ++i) {
+      plan_.buckets[i].bytes.resize(plan_.buffers.size(), 0);
+      plan_.buckets[i].bytes.back() = most[i];
+    }
+  }
+
   BufferId add_buffer(Buffer buffer) {
     if (buffer.type.layout == tensor::Layout::kPackedRows) buffer.packed_bytes = tensor::packed_bytes(buffer.type);
     plan_.buffers.push_back(std::move(buffer));
@@ -169,7 +201,10 @@ class Lowering {
                          std::string(catalog::compute_mode_name(request.mode)));
     }
     plan::KernelStep step{.symbol = std::string(row->symbol), .op = node.op, .attributes = node.attributes};
-    if (!load) add_alternates(signature, *row, step);
+    if (!load) {
+      add_alternates(signature, *row, step);
+      plan_workspace(signature, step);
+    }
     if (step.attributes.has("compute"))
       step.attributes.set("compute", std::string(catalog::compute_mode_name(request.mode)));
     for (const ir::ValueId id : node.operands) {

@@ -18,15 +18,28 @@ struct Pass {
 constexpr std::array kPasses = {
     Pass{{"select_output_rows", "logits for the wanted rows only", false}, select_output_rows},
     Pass{{"hoist_weight_nodes", "what depends on weights alone goes in front", false}, hoist_weight_nodes},
+    Pass{{"infer_shapes", "types anew from the operators' rules", false}, infer_shapes},
+    Pass{{"fold_constants", "what changes nothing or is constant is not computed", true}, fold_constants},
+    Pass{{"merge_duplicates", "what is written twice is computed once", true}, merge_duplicates},
+    Pass{{"select_composites", "primitives that make up a norm, softmax or rope become it", true}, select_composites},
+    Pass{{"fold_weights", "formulas on weights and constant factors move to load", true}, fold_weights},
+    Pass{{"remove_dead_code", "what no output needs goes", true}, remove_dead_code},
     Pass{{"decode_small_weights", "norm weights and biases as float32", true}, decode_small_weights},
     Pass{{"narrow_to_outputs", "the row selection moves up", true}, narrow_to_outputs},
+    Pass{{"fuse_routers", "routers of experts become one step", true, ops::OpKind::kRoute}, fuse_routers},
+    Pass{{"fuse_rope_appends", "norms of heads, ropes and append become one step", true, ops::OpKind::kRopeAppend},
+         fuse_rope_appends},
     Pass{{"fuse_maps", "chains of element-wise formulas become one", true}, fuse_maps},
     Pass{{"widen_linears", "matrix products in the form that fusion works on", true}, widen_linears},
     Pass{{"fuse_epilogues", "formulas behind matrix products become theirs", true}, fuse_epilogues},
     Pass{{"merge_sibling_linears", "matrix products of one input become one step", true}, merge_sibling_linears},
     Pass{{"fuse_norms", "matrix products normalise their own input", true}, fuse_norms},
-    Pass{{"pack_weights", "weights laid out for the kernels, at load", true}, pack_weights},
+    Pass{{"fuse_rows", "reductions along rows take in the formulas around them", true, ops::OpKind::kFusedRows},
+         fuse_rows},
+    Pass{{"pack_weights", "the layout of weights: laid out for the kernels, at load", true}, pack_weights},
 };
+
+constexpr std::string_view kEveryOptional = "all";
 
 bool is_known(std::string_view name) {
   for (const Pass& pass : kPasses) {
@@ -35,9 +48,14 @@ bool is_known(std::string_view name) {
   return false;
 }
 
+bool may_run(const PassInfo& pass, catalog::Backend backend) {
+  return backend != catalog::Backend::kReference &&
+         (!pass.makes.has_value() || catalog::has_kernel(backend, *pass.makes));
+}
+
 Status unknown_pass(std::string_view name) {
-  std::string known;
-  for (const Pass& pass : kPasses) known += (known.empty() ? "" : ", ") + std::string(pass.info.name);
+  std::string known(kEveryOptional);
+  for (const Pass& pass : kPasses) known += ", " + std::string(pass.info.name);
   return invalid_argument("no pass is called '" + std::string(name) + "'; there are " + known);
 }
 
@@ -45,7 +63,7 @@ Status unknown_pass(std::string_view name) {
 
 Status check_pass_names(const CompileOptions& options) {
   for (const std::string& name : options.disabled_passes) {
-    if (!is_known(name)) return unknown_pass(name);
+    if (!is_known(name) && name != kEveryOptional) return unknown_pass(name);
   }
   return ok_status();
 }
@@ -65,7 +83,8 @@ Status run_passes(ir::Graph& graph, const CompileOptions& options, std::string_v
   for (const Pass& pass : kPasses) {
     PassRecord record{.name = std::string(pass.info.name)};
     record.ran = !pass.info.optional ||
-                 (options.backend != catalog::Backend::kReference && !options.disabled_passes.contains(pass.info.name));
+                 (may_run(pass.info, options.backend) && !options.disabled_passes.contains(kEveryOptional) &&
+                  !options.disabled_passes.contains(pass.info.name));
     const auto start = std::chrono::steady_clock::now();
     if (record.ran) {
       FL_TRY(pass.run(graph, options).with_context("pass " + record.name));

@@ -230,6 +230,25 @@ void replace_uses(Graph& graph, ValueId from, ValueId to) {
   });
 }
 
+void replace_uses(Graph& graph, std::span<const ValueId> replacement) {
+  for_each_use(graph, graph.body, [&](ValueId& id) {
+    while (static_cast<size_t>(id) < replacement.size() && replacement[static_cast<size_t>(id)] >= 0) {
+      id = replacement[static_cast<size_t>(id)];
+    }
+  });
+}
+
+std::vector<std::vector<NodeId>> find_users(const Graph& graph) {
+  std::vector<std::vector<NodeId>> users(graph.values.size());
+  for_each_region(const_cast<Graph&>(graph), [&](const Region& region) {
+    for (const NodeId id : region.nodes) {
+      for (const ValueId operand : graph.node(id).operands) users[static_cast<size_t>(operand)].push_back(id);
+    }
+    for (const ValueId yield : region.yields) users[static_cast<size_t>(yield)].push_back(-1);
+  });
+  return users;
+}
+
 void eliminate_dead_code(Graph& graph) { graph = Compactor(graph).run(); }
 
 }  // namespace firstlight::ir

@@ -28,6 +28,12 @@ std::vector<int32_t> count_uses(const Graph& graph);
 
 // Every use of `from` becomes one of `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
+// Many at once: every use of value v becomes one of replacement[v], of whose own replacement where that has one, and so
+// on; -1, or past the end: v stays.
+void replace_uses(Graph& graph, std::span<const ValueId> replacement);
+
+// Who reads each value: nodes, in no order, each once per place; -1 for a region's yield.
+std::vector<std::vector<NodeId>> find_users(const Graph& graph);
 
 // Drops nodes whose results nothing needs, weights and states that no live node reads, and renumbers. An append is
 // alive when something reads its result.

@@ -56,6 +56,10 @@ constexpr OneBody kBodies[] = {
     attend_segments_reference,
     index_scores_reference,
     window_emit_reference,
+    constant_reference,
+    fused_rows_reference,
+    route_reference,
+    rope_append_reference,
 };
 
 using Bodies = std::span<const KernelBody> (*)();
@@ -79,7 +83,10 @@ constexpr Bodies kFamilies[] = {cpu_linear_bodies,
                                 recur_selective_cpu_bodies,
                                 recur_elementwise_cpu_bodies,
                                 recur_dplr_cpu_bodies,
-                                index_scores_cpu_bodies};
+                                index_scores_cpu_bodies,
+                                fused_rows_cpu_bodies,
+                                rope_append_cpu_bodies,
+                                cpu_route_bodies};
 
 std::unordered_map<std::string_view, KernelBody> collect() {
   std::unordered_map<std::string_view, KernelBody> bodies;

@@ -31,6 +31,7 @@ enum class OpKind : uint8_t {
   kTake,
   kPad,
   kScatterRows,
+  kConstant,
   // arithmetic
   kMap,
   kReduce,
@@ -40,6 +41,7 @@ enum class OpKind : uint8_t {
   kFakeQuant,
   kCumsum,
   kImap,
+  kFusedRows,
   // normalisation
   kRmsNorm,
   kLayerNorm,
@@ -48,6 +50,7 @@ enum class OpKind : uint8_t {
   kBatchedLinear,
   kFusedLinear,
   kEinsum,
+  kRoute,
   // attention and state
   kRope,
   kAppend,
@@ -68,6 +71,8 @@ enum class OpKind : uint8_t {
   kRecurSelective,
   kRecurElementwise,
   kRecurDplr,
+  // the small steps before an attend, made by passes
+  kRopeAppend,
   // weights
   kDequantize,
   kPackMxfp4,
@@ -192,5 +197,15 @@ struct FusedLinearOperands {
   int num_extras = 0;
 };
 FusedLinearOperands fused_linear_operands(const Attributes& attributes);
+
+// One stage of fused_rows: a formula along a row, reduced to one number of the row or left as it is.
+struct RowStage {
+  enum class Reduce : uint8_t { kNone, kSum, kMean, kMax } reduce = Reduce::kNone;
+  Expression formula;
+};
+// The stages that the attributes say; FL_CHECKs that they are well-formed (`infer` has looked).
+std::vector<RowStage> row_stages(const Attributes& attributes);
+std::optional<RowStage::Reduce> row_reduce_from_name(std::string_view name);  // "none", "sum", "mean", "max"
+std::string_view row_reduce_name(RowStage::Reduce reduce);
 
 }  // namespace firstlight::ops

@@ -22,6 +22,8 @@ std::string_view kind_name(Buffer::Kind kind) {
       return "alias";
     case Buffer::Kind::kSlice:
       return "slice";
+    case Buffer::Kind::kWorkspace:
+      return "workspace";
   }
   return "unknown";
 }
@@ -55,7 +57,7 @@ class Printer {
     if (buffer.packed_bytes > 0) out_ += " " + std::to_string(buffer.packed_bytes) + " bytes";
     if (!buffer.name.empty()) out_ += " '" + buffer.name + "'";
     if (buffer.alias_of >= 0) out_ += " of b" + std::to_string(buffer.alias_of);
-    if (buffer.kind == Buffer::Kind::kArena) {
+    if (buffer.kind == Buffer::Kind::kArena || buffer.kind == Buffer::Kind::kWorkspace) {
       for (const Bucket& bucket : plan_.buckets) out_ += " @" + std::to_string(bucket.offsets[static_cast<size_t>(id)]);
     }
     out_ += "\n";
@@ -80,6 +82,7 @@ class Printer {
     if (!step.generated.empty()) out_ += " generated " + step.generated;
     if (!step.fallback.empty()) out_ += " else " + step.fallback;
     for (const int32_t state : step.states) out_ += " $" + plan_.states[static_cast<size_t>(state)].name;
+    if (step.workspace >= 0) out_ += " using b" + std::to_string(step.workspace);
     if (!step.attributes.all().empty()) out_ += " " + ops::attributes_to_string(step.attributes);
   }
 

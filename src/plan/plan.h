@@ -28,6 +28,7 @@ struct Buffer {
     kArena,      // an activation: a place in the arena, per bucket
     kAlias,      // the bytes of `alias_of` under another type
     kSlice,      // the current expert's part of the stacked buffer `alias_of`, inside a per-expert step
+    kWorkspace,  // scratch of one step: a place in the arena, per bucket, of as many bytes as the bucket says
   };
   Kind kind = Kind::kArena;
   tensor::Type type;
@@ -49,7 +50,8 @@ struct KernelStep {
   std::vector<int32_t> states;  // per state operand, in order: index into Plan::states
   std::string generated;        // a function of Plan::source that does the same; runs in the kernel's place when built
   bool generated_rows = false;  // whether it counts rows, not elements
-  std::string fallback;  // a plainer kernel for the same buffers, to check this one by and to fall back on; or ""
+  std::string fallback;     // a plainer kernel for the same buffers, to check this one by and to fall back on; or ""
+  BufferId workspace = -1;  // scratch that the kernel, or any that may stand in for it, needs; -1: not planned
 };
 
 struct Block;
@@ -92,6 +94,7 @@ struct Bucket {
   int64_t max_outputs = 0;
   int64_t max_sequences = 0;
   std::vector<int64_t> offsets;  // per buffer; -1: not in the arena
+  std::vector<int64_t> bytes;    // per buffer in the arena: what is planned for it, at most
   int64_t arena_bytes = 0;
   int64_t lower_bound_bytes = 0;  // the most that is alive at one time: no layout can do with less
   int64_t sum_bytes = 0;          // what it would be without reuse

@@ -164,6 +164,7 @@ DeviceView DeviceExecutor::view(BufferId id, const Run& run) const {
     case Buffer::Kind::kFile:
     case Buffer::Kind::kResident:
     case Buffer::Kind::kTemporary:
+    case Buffer::Kind::kWorkspace:  // of CPU kernels alone
       break;
   }
   return {shape, fixed_[static_cast<size_t>(id)].view(0, bytes)};
@@ -210,8 +211,8 @@ Status DeviceExecutor::run_step(const plan::PerExpertStep& step, Run& run) {
   route(step, host_indices, host_weights);
   std::vector<int32_t> tokens;
   gains.clear();
-  for (const Routing::Group& group : routing_->groups) {
-    for (const Routing::Row& row : group.rows) {
+  for (const ExpertRows& group : routing_->groups) {
+    for (const auto& row : group.rows) {
       tokens.push_back(row.token);
       gains.push_back(row.weight);
     }
@@ -229,7 +230,7 @@ Status DeviceExecutor::run_step(const plan::PerExpertStep& step, Run& run) {
                                     {.grid = {(total + 63) / 64, 1, 1}, .block = {64, 1, 1}, .arguments = arguments});
   };
   int64_t first = 0;
-  for (const Routing::Group& group : routing_->groups) {
+  for (const ExpertRows& group : routing_->groups) {
     const auto count = static_cast<int64_t>(group.rows.size());
     if (count == 0) continue;
     run.expert = group.expert;

@@ -38,6 +38,13 @@ struct ExecutorOptions {
   std::function<void(uint64_t done, uint64_t total)> load_progress;
   Trace* trace = nullptr;            // step timers of loading and of every run; may be null
   device::Device* device = nullptr;  // where plans of device backends run; must outlive the executor
+  // Every run is watched: what a step writes beside its results and its workspace, and what it leaves unwritten, is a
+  // fault that the run reports. For debugging: it reads the arena twice per step.
+#ifdef NDEBUG
+  bool check_memory = false;
+#else
+  bool check_memory = true;
+#endif
   // Of weights made at load (with what making them needs for a while), activations and work space together; 0: none.
   int64_t memory_limit_bytes = 0;
   GeneratedMode generated = GeneratedMode::kCached;
@@ -88,11 +95,13 @@ class Executor {
   void set_trace(Trace* trace) { options_.trace = trace; }
 
  protected:
+  struct MemoryCheck;
   struct PreparedKernel;
   struct Form;
   struct CanaryCopies;
   struct Context;
   struct Routing;
+  struct ExpertRows;
 
   Executor(plan::Plan plan, const formats::Checkpoint& checkpoint, ThreadPool& pool, const ExecutorOptions& options);
 
@@ -112,10 +121,17 @@ class Executor {
 
   // run.cc
   tensor::View view(plan::BufferId id, const Context& context) const;
+  int64_t place_in_arena(plan::BufferId id, const Context& context) const;  // bytes from its start
   void run_block(const plan::Block& block, Context& context);
+  void watch(const plan::KernelStep& step, const Context& context);  // memory_check.cc
+  void run_watched(const plan::Step& step, Context& context);
   void run_kernel(const plan::Step& step, Context& context);
   void run_step(const plan::KernelStep& step, Context& context);
   void run_step(const plan::PerExpertStep& step, Context& context);
+  bool may_run_together(const plan::Block& body) const;
+  void run_experts(const plan::PerExpertStep& step, std::span<const ExpertRows> groups, Context& context);
+  void run_body(const plan::Block& body, std::span<const ExpertRows> groups, Context& context);
+  void add_results(const plan::PerExpertStep& step, std::span<const ExpertRows> groups, Context& context);
   void run_step(const plan::IfStep& step, Context& context);
   void route(const plan::PerExpertStep& step, const tensor::View& indices, const tensor::View& weights);
   // Picks the bucket and the sizes of a run. Errors: those of run().
@@ -125,6 +141,8 @@ class Executor {
   PreparedKernel& prepared(const plan::KernelStep& step) const;
   Status add_form(const plan::KernelStep& step, const std::string& symbol, PreparedKernel& kernel);
   void install_generated();
+  bool needs_workspace(const plan::KernelStep& step, const Context& context) const;
+  std::span<std::byte> workspace(const plan::KernelStep& step, const Context& context) const;
   void run_form(const Form& form, const plan::KernelStep& step, Context& context);
 
   // canary.cc
@@ -151,6 +169,7 @@ class Executor {
   std::unique_ptr<GeneratedCode> generated_;
   std::shared_ptr<device::LoadedLibrary> native_code_;
   std::unique_ptr<CanaryCopies> canary_;
+  std::unique_ptr<MemoryCheck> memory_check_;  // null: memory is not watched
   std::vector<Demotion> demotions_;
   int64_t num_runs_ = 0;
   std::vector<int32_t> tokens_, positions_, output_rows_;

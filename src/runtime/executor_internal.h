@@ -35,6 +35,7 @@ struct Executor::Context {
   const plan::Bucket* bucket = nullptr;  // null while loading
   tensor::SymbolValues values;
   int64_t expert = -1;                        // inside a per-expert step
+  int64_t first_row = 0;                      // there: of the expert's rows among those of all experts
   bool canary = false;                        // this run compares forms
   std::vector<tensor::View> inputs, outputs;  // scratch of run_step
   std::vector<const float*> operands;         // the same for a generated function
@@ -44,16 +45,39 @@ struct Executor::Context {
 // Which rows go to which expert, made anew by each per-expert step. A group holds no token twice, so that it fits the
 // step's rows and workers never add to one output row together: a token that names an expert again goes into one more
 // group of that expert.
-struct Executor::Routing {
+struct Executor::ExpertRows {
   struct Row {
     int32_t token;
     float weight;
   };
-  struct Group {
-    int64_t expert = 0;
-    std::vector<Row> rows;
+  int64_t expert = 0;
+  std::vector<Row> rows;
+};
+
+struct Executor::Routing {
+  std::vector<ExpertRows> groups;  // by expert; those of one expert that follow the first are seldom there
+};
+
+// The watch over the arena (memory_check.cc). Worker 0 calls both while the others wait.
+struct Executor::MemoryCheck {
+  explicit MemoryCheck(std::span<std::byte> arena_bytes) : arena(arena_bytes) {}
+
+  struct Range {
+    int64_t begin = 0, end = 0;
+    bool is_result = false;  // must be written whole; else it may be
   };
-  std::vector<Group> groups;  // by expert; those of one expert that follow the first are seldom there
+  // Keeps what lies outside `ranges` in mind and spoils fresh results, so that what is left unwritten shows.
+  void before(std::vector<Range> ranges);
+  // Notes a fault where anything outside them has changed.
+  void after(const std::string& label);
+
+  std::span<std::byte> arena;
+  std::vector<Range> open;  // of the step under watch, ascending
+  uint64_t kept = 0;
+  std::string fault;  // the first; "": none
+
+ private:
+  uint64_t hash_closed() const;
 };
 
 // What a comparison of two forms keeps; worker 0 fills it between barriers.

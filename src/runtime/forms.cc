@@ -45,7 +45,13 @@ Status Executor::add_form(const plan::KernelStep& step, const std::string& symbo
   if (form.body->workspace_bytes != nullptr) {
     for (const plan::Bucket& bucket : plan_.buckets) {
       const int64_t bytes = form.body->workspace_bytes(signature, bucket.largest_values(), pool_.num_threads());
-      memory_.workspace_bytes = std::max(memory_.workspace_bytes, bytes);
+      if (step.workspace < 0) {
+        memory_.workspace_bytes = std::max(memory_.workspace_bytes, bytes);
+      } else if (bytes > bucket.bytes[static_cast<size_t>(step.workspace)]) {
+        return internal_error("kernel " + symbol + " needs " + std::to_string(bytes) + " bytes of workspace on " +
+                              std::to_string(pool_.num_threads()) + " threads, the plan has " +
+                              std::to_string(bucket.bytes[static_cast<size_t>(step.workspace)]));
+      }
     }
   }
   kernel.forms.push_back(std::move(form));
@@ -72,6 +78,20 @@ int64_t Executor::num_generated_steps() const {
   });
 }
 
+std::span<std::byte> Executor::workspace(const plan::KernelStep& step, const Context& context) const {
+  if (step.workspace < 0) return {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)};
+  const auto at = static_cast<size_t>(step.workspace);
+  return {arena_.get() + context.bucket->offsets[at], static_cast<size_t>(context.bucket->bytes[at])};
+}
+
+// Whether the step's active form uses scratch that all workers share, at the sizes of now.
+bool Executor::needs_workspace(const plan::KernelStep& step, const Context& context) const {
+  const PreparedKernel& kernel = prepared(step);
+  const Form& form = kernel.forms[kernel.active];
+  if (form.body == nullptr || form.body->workspace_bytes == nullptr) return false;
+  return form.body->workspace_bytes(kernel.signature(step), context.values, context.worker.count()) > 0;
+}
+
 void Executor::run_form(const Form& form, const plan::KernelStep& step, Context& context) {
   if (form.generated == nullptr) {
     context.step_states.clear();
@@ -81,7 +101,7 @@ void Executor::run_form(const Form& form, const plan::KernelStep& step, Context&
                                    .outputs = context.outputs,
                                    .batch = context.batch,
                                    .state = context.step_states.empty() ? nullptr : context.step_states[0],
-                                   .workspace = {workspace_.get(), static_cast<size_t>(memory_.workspace_bytes)},
+                                   .workspace = workspace(step, context),
                                    .states = context.step_states};
     return form.body->run(call, context.worker);
   }

@@ -166,6 +166,9 @@ Status Executor::allocate_memory() {
   }
   arena_ = allocate(memory_.arena_bytes);
   workspace_ = allocate(memory_.workspace_bytes);
+  if (arena_ != nullptr && options_.check_memory) {
+    memory_check_ = std::make_unique<MemoryCheck>(std::span(arena_.get(), static_cast<size_t>(memory_.arena_bytes)));
+  }
   if (arena_ == nullptr || workspace_ == nullptr) {
     return out_of_memory("activations and work space: " +
                          std::to_string(memory_.arena_bytes + memory_.workspace_bytes) + " bytes needed");

@@ -60,6 +60,7 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
                     .step_states = {}};
     run_block(plan_.body, context);
   });
+  if (memory_check_ != nullptr && !memory_check_->fault.empty()) return internal_error(memory_check_->fault);
   return ok_status();
 }
 
@@ -77,13 +78,23 @@ tensor::View Executor::output(std::string_view name) const {
   return {};
 }
 
+int64_t Executor::place_in_arena(plan::BufferId id, const Context& context) const {
+  const int64_t offset = context.bucket->offsets[static_cast<size_t>(id)];
+  const tensor::Type& type = plan_.buffer(id).type;
+  if (context.first_row == 0 || type.shape.empty() || type.shape[0].symbol != tensor::Symbol::kRows) return offset;
+  tensor::SymbolValues before = context.values;
+  before.rows = context.first_row;
+  return offset + tensor::size_bytes(type, before);
+}
+
 tensor::View Executor::view(plan::BufferId id, const Context& context) const {
   if (id < 0) return {};
   const plan::Buffer& buffer = plan_.buffer(id);
   void* data = nullptr;
   switch (buffer.kind) {
     case plan::Buffer::Kind::kArena:
-      data = arena_.get() + context.bucket->offsets[static_cast<size_t>(id)];
+    case plan::Buffer::Kind::kWorkspace:
+      data = arena_.get() + place_in_arena(id, context);
       break;
     case plan::Buffer::Kind::kAlias:
       data = view(buffer.alias_of, context).data;
@@ -107,12 +118,23 @@ void Executor::run_block(const plan::Block& block, Context& context) {
   for (const plan::Step& step : block.steps) {
     StepTimer timer(trace, step.label, step.step_class);
     if (std::holds_alternative<plan::KernelStep>(step.body)) {
-      run_kernel(step, context);
+      run_watched(step, context);
     } else {
       std::visit([&](const auto& body) { run_step(body, context); }, step.body);
     }
     context.worker.barrier();
   }
+}
+
+void Executor::run_watched(const plan::Step& step, Context& context) {
+  if (memory_check_ == nullptr) return run_kernel(step, context);
+  Worker& worker = context.worker;
+  worker.barrier();
+  if (worker.index() == 0) watch(std::get<plan::KernelStep>(step.body), context);
+  worker.barrier();
+  run_kernel(step, context);
+  worker.barrier();
+  if (worker.index() == 0) memory_check_->after(step.label);
 }
 
 void Executor::run_kernel(const plan::Step& step, Context& context) {
@@ -141,7 +163,7 @@ void Executor::route(const plan::PerExpertStep& step, const tensor::View& indice
     for (int64_t k = 0; k < per_token; ++k) {
       const int32_t expert = indices.as<int32_t>()[token * per_token + k];
       if (expert < 0 || expert >= step.num_experts) continue;  // an index of nobody: the row gets nothing
-      const auto has_token = [&](const Routing::Group& group) {
+      const auto has_token = [&](const ExpertRows& group) {
         return !group.rows.empty() && group.rows.back().token == token;
       };
       size_t place = static_cast<size_t>(expert);
@@ -155,41 +177,122 @@ void Executor::route(const plan::PerExpertStep& step, const tensor::View& indice
   }
 }
 
+// What a step makes from an expert's weights alone has one place for all experts: such bodies run expert by expert, and
+// so do those of the reference backend, which the others are compared with.
+bool Executor::may_run_together(const plan::Block& body) const {
+  const auto has_place_per_row = [&](plan::BufferId id) {
+    const tensor::Shape& shape = plan_.buffer(id).type.shape;
+    return !shape.empty() && shape[0].symbol == tensor::Symbol::kRows;
+  };
+  return plan_.backend != catalog::backend_name(catalog::Backend::kReference) &&
+         std::all_of(body.steps.begin(), body.steps.end(), [&](const plan::Step& step) {
+           const auto* kernel = std::get_if<plan::KernelStep>(&step.body);
+           return kernel != nullptr && std::all_of(kernel->outputs.begin(), kernel->outputs.end(), has_place_per_row);
+         });
+}
+
+// The chosen experts together, as many as the planned rows hold: each step of the body runs for all of them before the
+// workers meet, so that a few rows cost a few meetings, not a few per expert.
 void Executor::run_step(const plan::PerExpertStep& step, Context& context) {
   Worker& worker = context.worker;
   if (worker.index() == 0) route(step, view(step.indices, context), view(step.weights, context));
-  const tensor::View x = view(step.x, context);
   const tensor::View output = view(step.output, context);
-  const int64_t in_width = x.dim(-1), out_width = output.dim(-1);
   const auto clear = worker.share(output.num_rows());
-  std::fill(output.as<float>() + clear.begin * out_width, output.as<float>() + clear.end * out_width, 0.0f);
+  std::fill(output.as<float>() + clear.begin * output.dim(-1), output.as<float>() + clear.end * output.dim(-1), 0.0f);
   worker.barrier();
-  for (const Routing::Group& group : routing_->groups) {
-    const auto& rows = group.rows;
-    if (rows.empty()) continue;
-    context.expert = group.expert;
-    context.values.rows = static_cast<int64_t>(rows.size());
-    float* gathered = view(step.rows, context).as<float>();
-    const auto mine = worker.share(context.values.rows);
-    for (int64_t r = mine.begin; r < mine.end; ++r) {
-      const auto& row = rows[static_cast<size_t>(r)];
-      const float* from = x.as<float>() + row.token * in_width;
-      const float scale = step.weight_on_input ? row.weight : 1.0f;
-      for (int64_t i = 0; i < in_width; ++i) gathered[r * in_width + i] = from[i] * scale;
+  const int64_t capacity = may_run_together(*step.body) ? context.bucket->largest_values().rows : 0;
+  const std::span<const ExpertRows> groups = routing_->groups;
+  for (size_t begin = 0; begin < groups.size();) {
+    size_t end = begin;
+    int64_t rows = 0;
+    for (; end < groups.size(); ++end) {
+      const auto more = static_cast<int64_t>(groups[end].rows.size());
+      if (rows > 0 && more > 0 && rows + more > capacity) break;
+      rows += more;
     }
-    worker.barrier();
-    run_block(*step.body, context);
-    const float* result = view(step.result, context).as<float>();
-    for (int64_t r = mine.begin; r < mine.end; ++r) {
-      const auto& row = rows[static_cast<size_t>(r)];
-      float* to = output.as<float>() + row.token * out_width;
-      const float scale = step.weight_on_input ? 1.0f : row.weight;
-      for (int64_t i = 0; i < out_width; ++i) to[i] += result[r * out_width + i] * scale;
-    }
-    worker.barrier();
+    if (rows > 0) run_experts(step, groups.subspan(begin, end - begin), context);
+    begin = end;
   }
   context.expert = -1;
+  context.first_row = 0;
   context.values.rows = 0;
+}
+
+void Executor::run_experts(const plan::PerExpertStep& step, std::span<const ExpertRows> groups, Context& context) {
+  Worker& worker = context.worker;
+  const tensor::View x = view(step.x, context);
+  const int64_t in_width = x.dim(-1);
+  context.first_row = 0;
+  float* gathered = view(step.rows, context).as<float>();
+  int64_t total = 0;
+  for (const ExpertRows& group : groups) total += static_cast<int64_t>(group.rows.size());
+  const auto mine = worker.share(total);
+  int64_t r = 0;
+  for (const ExpertRows& group : groups) {
+    for (const ExpertRows::Row& row : group.rows) {
+      if (r >= mine.begin && r < mine.end) {
+        const float* from = x.as<float>() + row.token * in_width;
+        const float scale = step.weight_on_input ? row.weight : 1.0f;
+        for (int64_t i = 0; i < in_width; ++i) gathered[r * in_width + i] = from[i] * scale;
+      }
+      ++r;
+    }
+  }
+  worker.barrier();
+  run_body(*step.body, groups, context);
+  add_results(step, groups, context);
+  worker.barrier();
+}
+
+// Leaves all workers behind a barrier.
+void Executor::run_body(const plan::Block& body, std::span<const ExpertRows> groups, Context& context) {
+  const auto enter = [&](const ExpertRows& group, int64_t first_row) {
+    context.expert = group.expert;
+    context.first_row = first_row;
+    context.values.rows = static_cast<int64_t>(group.rows.size());
+  };
+  const auto occupied =
+      std::count_if(groups.begin(), groups.end(), [](const auto& group) { return !group.rows.empty(); });
+  if (occupied == 1) {
+    for (const ExpertRows& group : groups) {
+      if (group.rows.empty()) continue;
+      enter(group, 0);
+      run_block(body, context);
+    }
+    return;
+  }
+  Trace* trace = context.worker.index() == 0 ? options_.trace : nullptr;
+  for (const plan::Step& step : body.steps) {
+    StepTimer timer(trace, step.label, step.step_class);
+    int64_t first_row = 0;
+    for (const ExpertRows& group : groups) {
+      if (group.rows.empty()) continue;
+      enter(group, first_row);
+      run_watched(step, context);
+      if (needs_workspace(std::get<plan::KernelStep>(step.body), context)) context.worker.barrier();
+      first_row += context.values.rows;
+    }
+    context.worker.barrier();
+  }
+}
+
+// Tokens are shared out; each gets its experts' rows in the order of the experts.
+void Executor::add_results(const plan::PerExpertStep& step, std::span<const ExpertRows> groups, Context& context) {
+  context.first_row = 0;
+  const tensor::View output = view(step.output, context);
+  const int64_t width = output.dim(-1);
+  const auto mine = context.worker.share(output.num_rows());
+  const float* result = view(step.result, context).as<float>();
+  for (const ExpertRows& group : groups) {
+    for (const ExpertRows::Row& row : group.rows) {
+      if (row.token >= mine.begin && row.token < mine.end) {
+        float* to = output.as<float>() + row.token * width;
+        const float scale = step.weight_on_input ? 1.0f : row.weight;
+        for (int64_t i = 0; i < width; ++i) to[i] += result[i] * scale;
+      }
+      result += width;
+    }
+  }
 }
 
 void Executor::run_step(const plan::IfStep& step, Context& context) {

@@ -136,7 +136,7 @@ ops::Attributes attributes(std::string_view text) {
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto* part : {data_cases, math_cases, norm_cases, linear_cases, rope_cases, state_cases, attend_cases, log_cases,
-                     recurrence_cases, weight_cases, quant_cases}) {
+                     recurrence_cases, weight_cases, quant_cases, fused_cases}) {
     for (Case& c : part()) {
       FL_CHECK(ops::check_attributes(ops::op_def(c.op), c.attributes).ok());
       all.push_back(std::move(c));

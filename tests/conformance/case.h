@@ -86,6 +86,7 @@ std::vector<Case> log_cases();
 Case rate_append_case(tensor::DType dtype);
 std::vector<Case> weight_cases();
 std::vector<Case> quant_cases();
+std::vector<Case> fused_cases();
 std::vector<Case> all_cases();
 
 }  // namespace firstlight::conformance

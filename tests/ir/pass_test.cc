@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiler's passes as text: what a graph becomes (passes/*.ir, one file per pass). Sections of a case: `passes`,
 // the optional ones that run, the last one named is where it stops (the obligatory ones run anyway); `compute`, a
-// compute mode's name or auto; `plain` switches plain_kernels on; `in` and `out`, graphs. Whatever comes out must pass
-// the verifier and print and parse back to itself.
+// compute mode's name or auto; `plain` switches plain_kernels on; `wide` takes a target of many units, as GPUs are;
+// `in` and `out`, graphs. Whatever comes out must pass the verifier and print and parse back to itself.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,12 +16,31 @@
 namespace firstlight::compiler {
 namespace {
 
+// Formulas of constants of one shape, in float64: enough to see that folding asks and takes the answer.
+class FormulaEvaluator final : public ConstantEvaluator {
+ public:
+  Result<std::vector<double>> evaluate(ops::OpKind op, const ops::Attributes& attributes,
+                                       std::span<const Operand> operands, const tensor::Type&) const override {
+    if (op != ops::OpKind::kMap) return unsupported("maps alone");
+    std::vector<double> values;
+    for (size_t i = 0; i < operands[0].values.size(); ++i) {
+      std::vector<double> inputs;
+      for (const Operand& operand : operands) inputs.push_back(operand.values[i]);
+      values.push_back(attributes.get_expression("expr").evaluate(inputs));
+    }
+    return values;
+  }
+};
+
 CompileOptions options_of(const cases::Case& c) {
   CompileOptions options{.backend = catalog::Backend::kCpu, .features = {target::kAvx2}};
   for (const auto mode : {catalog::ComputeMode::kF32, catalog::ComputeMode::kBf16, catalog::ComputeMode::kInt8}) {
     if (c.argument("compute") == catalog::compute_mode_name(mode)) options.compute = mode;
   }
+  static const FormulaEvaluator evaluator;
+  options.evaluator = &evaluator;
   options.plain_kernels = c.has("plain");
+  if (c.has("wide")) options.execution.wide_units = 132;
   const auto wanted = c.list("passes");
   for (const PassInfo& pass : all_passes()) {
     if (pass.optional && std::find(wanted.begin(), wanted.end(), pass.name) == wanted.end()) {
@@ -59,6 +78,15 @@ TEST(Passes, UnknownNamesAreRefused) {
   options.disabled_passes = {"fuse_everything"};
   EXPECT_EQ(run_passes(graph, options, "", nullptr).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(run_passes(graph, {}, "fuse_everything", nullptr).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Passes, AllSwitchesEveryOptionalOneOff) {
+  ir::Graph graph;
+  std::vector<PassRecord> records;
+  CompileOptions options{.backend = catalog::Backend::kCpu};
+  options.disabled_passes = {"all"};
+  ASSERT_TRUE(run_passes(graph, options, "", &records).ok());
+  for (size_t i = 0; i < records.size(); ++i) EXPECT_NE(records[i].ran, all_passes()[i].optional) << records[i].name;
 }
 
 TEST(Passes, TheReferenceBackendSkipsOptionalOnes) {

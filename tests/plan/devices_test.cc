@@ -44,7 +44,7 @@ class OnDevices : public testing::TestWithParam<std::string> {
   }
 
   void expect_same(device::Device& device, catalog::Backend backend) {
-    const auto found = run_model(*model_, options_for(backend), pool_, &device);
+    const auto found = run_model(*model_, options_for(backend), pool_, {.device = &device});
     ASSERT_TRUE(found.ok()) << found.status().message();
     EXPECT_LE(relative_difference(*found, wanted_), 5e-5);
   }

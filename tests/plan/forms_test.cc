@@ -36,6 +36,7 @@ class FormsTest : public testing::Test {
   plan::Plan compiled(bool plain) {
     compiler::CompileOptions options = options_for(catalog::Backend::kCpu);
     options.plain_kernels = plain;
+    options.disabled_passes = {"fuse_rows"};  // six steps, each with forms of its own
     options.buckets = {{16, 1}};
     return compiler::compile(model_.graph, options).value();
   }

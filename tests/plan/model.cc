@@ -142,9 +142,9 @@ compiler::CompileOptions options_for(catalog::Backend backend) {
 }
 
 Result<Outputs> run_model(const Model& model, const compiler::CompileOptions& options, ThreadPool& pool,
-                          device::Device* device) {
+                          const runtime::ExecutorOptions& executor_options) {
   auto plan = FL_TRY(compiler::compile(model.graph, options));
-  const auto executor = FL_TRY(runtime::Executor::create(std::move(plan), model.checkpoint, pool, {.device = device}));
+  const auto executor = FL_TRY(runtime::Executor::create(std::move(plan), model.checkpoint, pool, executor_options));
   auto cache =
       FL_TRY(kv::StateCache::create(executor->plan().states, {.page_rows = 4, .storage = executor->page_storage()}));
   std::mt19937 random(7);

@@ -44,7 +44,7 @@ compiler::CompileOptions options_for(catalog::Backend backend);
 
 // Compiles for batches of up to 16 tokens (in two buckets), runs the batches.
 Result<Outputs> run_model(const Model& model, const compiler::CompileOptions& options, ThreadPool& pool,
-                          device::Device* device = nullptr);
+                          const runtime::ExecutorOptions& executor_options = {});
 
 // The largest of |a - b| over the largest of |b|, over all outputs. Infinite when shapes differ or a value is no
 // number.

@@ -54,6 +54,8 @@ constexpr KernelRow kRows[] = {
     {"linear_f32any_f32_rows16_avx512", OpKind::kLinear, Backend::kCpu, kAvx512Form, accepts_product, 2},
     {"fused_linear_f32any_f32_rows16_avx2", OpKind::kFusedLinear, Backend::kCpu, kAvx2Form, accepts_fused, 1},
     {"fused_linear_f32any_f32_rows16_avx512", OpKind::kFusedLinear, Backend::kCpu, kAvx512Form, accepts_fused, 2},
+    {"route_f32any_f32_rows16_avx2", OpKind::kRoute, Backend::kCpu, kAvx2Form, accepts_product, 1},
+    {"route_f32any_f32_rows16_avx512", OpKind::kRoute, Backend::kCpu, kAvx512Form, accepts_product, 2},
     {"batched_linear_f32any_f32_rows16_avx2", OpKind::kBatchedLinear, Backend::kCpu, kAvx2Form, accepts_product, 1},
     {"batched_linear_f32any_f32_rows16_avx512", OpKind::kBatchedLinear, Backend::kCpu, kAvx512Form, accepts_product, 2},
     {"pack_weight_any_any_rows16_cpu", OpKind::kPackWeight, Backend::kCpu, kAvx2Form, accepts_packing, 1},

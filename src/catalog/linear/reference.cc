@@ -9,6 +9,7 @@ constexpr KernelRow kRows[] = {
     {"linear_any_f32_ref", ops::OpKind::kLinear, Backend::kReference, {}, accepts_row_major},
     {"batched_linear_any_f32_ref", ops::OpKind::kBatchedLinear, Backend::kReference, {}, accepts_row_major},
     {"fused_linear_any_f32_ref", ops::OpKind::kFusedLinear, Backend::kReference, {}, accepts_row_major},
+    {"route_any_f32_ref", ops::OpKind::kRoute, Backend::kReference, {}, accepts_row_major},
 };
 
 }  // namespace

@@ -76,13 +76,14 @@ Strides strides_of(const tensor::Shape& own, const tensor::Shape& out) {
 
 std::string operand_name(size_t k) { return "x" + std::to_string(k); }
 
-// All operands lie as the result does, or are one element: one loop over elements.
+// All operands lie as the result does, or are one element: one loop over elements. The result may take the place of an
+// operand: nothing is promised here but that iterations do not depend on each other.
 std::string flat_map(const catalog::Signature& signature) {
   std::string body;
   std::vector<std::string> inputs;
   for (size_t k = 0; k < signature.operands.size(); ++k) {
     const bool whole = signature.operands[k].shape == signature.results[0].shape;
-    body += "  const float* __restrict " + operand_name(k) + " = in[" + number(static_cast<int64_t>(k)) + "];\n";
+    body += "  const float* " + operand_name(k) + " = in[" + number(static_cast<int64_t>(k)) + "];\n";
     if (!whole) body += "  const float s" + std::to_string(k) + " = " + operand_name(k) + "[0];\n";
     inputs.push_back(whole ? operand_name(k) + "[i]" : "s" + std::to_string(k));
   }
@@ -98,7 +99,7 @@ std::string row_map(const catalog::Signature& signature) {
   std::vector<std::string> inputs;
   for (size_t k = 0; k < signature.operands.size(); ++k) {
     const Strides strides = strides_of(signature.operands[k].shape, out);
-    body += "    const float* __restrict " + operand_name(k) + " = in[" + number(static_cast<int64_t>(k)) + "]" +
+    body += "    const float* " + operand_name(k) + " = in[" + number(static_cast<int64_t>(k)) + "]" +
             strides.row_offset + ";\n";
     if (strides.last == 0) body += "    const float s" + std::to_string(k) + " = " + operand_name(k) + "[0];\n";
     inputs.push_back(strides.last == 0 ? "s" + std::to_string(k) : operand_name(k) + "[i]");

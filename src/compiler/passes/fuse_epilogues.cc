@@ -6,6 +6,7 @@
 
 #include "compiler/compute_modes.h"
 #include "compiler/fused_linear.h"
+#include "compiler/fusion_rules.h"
 #include "compiler/passes/passes.h"
 #include "ir/rewrite.h"
 
@@ -15,12 +16,17 @@ namespace {
 class EpilogueFuser {
  public:
   EpilogueFuser(ir::Graph& graph, const CompileOptions& options)
-      : graph_(graph), options_(options), uses_(ir::count_uses(graph)), regions_(ir::region_numbers(graph)) {}
+      : graph_(graph),
+        options_(options),
+        rules_(fusion_rules(options.execution)),
+        uses_(ir::count_uses(graph)),
+        users_(ir::find_users(graph)),
+        regions_(ir::region_numbers(graph)) {}
 
   void visit(ir::NodeId id) {
     ir::Node& map = graph_.node(id);
     const tensor::Shape& shape = graph_.value(map.results[0]).type.shape;
-    if (shape.size() != 2) return;
+    if (shape.size() != 2 || goes_with_norm(map)) return;
     FusedLinear fused;
     ops::Expression formula;
     std::vector<int32_t> inputs(map.operands.size(), -1);
@@ -54,6 +60,15 @@ class EpilogueFuser {
   }
 
  private:
+  // A sum that a norm reads stays apart for fuse_rows, where the target wants it so.
+  bool goes_with_norm(const ir::Node& map) const {
+    if (!rules_.residual_with_norm) return false;
+    const auto& users = users_[static_cast<size_t>(map.results[0])];
+    return std::any_of(users.begin(), users.end(), [&](ir::NodeId id) {
+      return id >= 0 && (graph_.node(id).op == ops::OpKind::kRmsNorm || graph_.node(id).op == ops::OpKind::kLayerNorm);
+    });
+  }
+
   // The plain, single-weight product that makes `id` for this map alone.
   const ir::Node* fusable_product(ir::ValueId id, const tensor::Shape& shape, int32_t region) const {
     const ir::Value& value = graph_.value(id);
@@ -75,7 +90,9 @@ class EpilogueFuser {
 
   ir::Graph& graph_;
   const CompileOptions& options_;
+  const FusionRules rules_;
   std::vector<int32_t> uses_;
+  std::vector<std::vector<ir::NodeId>> users_;
   std::vector<int32_t> regions_;
 };
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear(rms_norm(x)) becomes fused_linear(x) with a norm in front, when all users of the normalised rows are matrix
 // products: preparing the rows is part of their work anyway. The norm of a few hundred numbers is cheaper to do twice
-// than to wait for, so up to three users may share it. All stand in the norm's own region.
+// than to wait for, so a few users may share it: how many, the target decides (fusion_rules.h). All stand in the norm's
+// own region.
 #include <algorithm>
 
 #include "compiler/fused_linear.h"
+#include "compiler/fusion_rules.h"
 #include "compiler/passes/passes.h"
 #include "ir/rewrite.h"
 
 namespace firstlight::compiler {
 namespace {
-
-constexpr size_t kMaxUsers = 3;
 
 struct Users {
   std::vector<ir::NodeId> products;
@@ -40,13 +40,14 @@ std::vector<Users> find_users(ir::Graph& graph) {
 
 }  // namespace
 
-Status fuse_norms(ir::Graph& graph, const CompileOptions&) {
+Status fuse_norms(ir::Graph& graph, const CompileOptions& options) {
+  const size_t most = fusion_rules(options.execution).max_norm_users;
   const auto users = find_users(graph);
   const auto regions = ir::region_numbers(graph);
   for (const ir::Node& norm : std::vector<ir::Node>(graph.nodes)) {
     if (norm.op != ops::OpKind::kRmsNorm) continue;
     const Users& of = users[static_cast<size_t>(norm.results[0])];
-    if (of.others || of.products.empty() || of.products.size() > kMaxUsers) continue;
+    if (of.others || of.products.empty() || of.products.size() > most) continue;
     if (graph.value(norm.operands[0]).type.dtype != tensor::DType::kF32) continue;
     const int32_t region = regions[static_cast<size_t>(graph.value(norm.results[0]).producer)];
     const bool together = std::all_of(of.products.begin(), of.products.end(),

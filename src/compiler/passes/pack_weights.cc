@@ -54,7 +54,9 @@ class Packer {
 
   // The operand places that hold a weight matrix.
   static std::vector<size_t> weight_places(const ir::Node& node) {
-    if (node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear) return {1};
+    const bool one =
+        node.op == ops::OpKind::kLinear || node.op == ops::OpKind::kBatchedLinear || node.op == ops::OpKind::kRoute;
+    if (one) return {1};
     if (node.op != ops::OpKind::kFusedLinear) return {};
     std::vector<size_t> places;
     const size_t first = node.attributes.get_bool("norm_weighted") ? 2 : 1;

@@ -12,12 +12,36 @@ Status select_output_rows(ir::Graph& graph, const CompileOptions& options);
 // Puts everything that depends on weights alone in front, in order.
 Status hoist_weight_nodes(ir::Graph& graph, const CompileOptions& options);
 
+// The types of all values anew from the operators' rules.
+Status infer_shapes(ir::Graph& graph, const CompileOptions& options);
+
+// Drops what formulas, reshapes and constants need not compute.
+Status fold_constants(ir::Graph& graph, const CompileOptions& options);
+
+// Computes once what is written twice.
+Status merge_duplicates(ir::Graph& graph, const CompileOptions& options);
+
+// Recognises norms, softmax and rope written out in primitives.
+Status select_composites(ir::Graph& graph, const CompileOptions& options);
+
+// Moves formulas on weights and constant factors to where they cost nothing.
+Status fold_weights(ir::Graph& graph, const CompileOptions& options);
+
+// Drops what no output needs.
+Status remove_dead_code(ir::Graph& graph, const CompileOptions& options);
+
 // Turns small weights (norms, biases) into float32 at load.
 Status decode_small_weights(ir::Graph& graph, const CompileOptions& options);
 
 // Moves the row selection up through operators that work row by row, so that the last layers' work and the vocabulary
 // projection happen for the wanted rows only.
 Status narrow_to_outputs(ir::Graph& graph, const CompileOptions& options);
+
+// One step for a router of experts.
+Status fuse_routers(ir::Graph& graph, const CompileOptions& options);
+
+// One step for the norms of heads, ropes and the append in front of an attend.
+Status fuse_rope_appends(ir::Graph& graph, const CompileOptions& options);
 
 // Inlines element-wise formulas into their only user.
 Status fuse_maps(ir::Graph& graph, const CompileOptions& options);
@@ -34,7 +58,10 @@ Status merge_sibling_linears(ir::Graph& graph, const CompileOptions& options);
 // Lets matrix products normalise their own input.
 Status fuse_norms(ir::Graph& graph, const CompileOptions& options);
 
-// Repacks weights at load for the kernels that want them so.
+// One step for reductions along rows and the formulas around them.
+Status fuse_rows(ir::Graph& graph, const CompileOptions& options);
+
+// Chooses the layout of weights: repacks at load for the kernels that want them so.
 Status pack_weights(ir::Graph& graph, const CompileOptions& options);
 
 }  // namespace firstlight::compiler

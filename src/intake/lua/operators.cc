@@ -84,6 +84,19 @@ int cast(lua_State* state) {
   return 1;
 }
 
+// constant({ 0.5, 0.25 }, 2): numbers, then the sizes (none: as long as the list).
+int constant(lua_State* state) {
+  ops::Attributes attributes;
+  std::vector<double> values = to_numbers(state, 1, "constant");
+  std::vector<int64_t> sizes;
+  for (int i = 2; i <= lua_gettop(state); ++i) sizes.push_back(to_integer(state, i, "constant"));
+  if (sizes.empty()) sizes.push_back(static_cast<int64_t>(values.size()));
+  attributes.set("values", std::move(values));
+  attributes.set("shape", std::move(sizes));
+  push_graph_value(state, add_node_one(state, OpKind::kConstant, {}, std::move(attributes)));
+  return 1;
+}
+
 // Upvalue 1: the OpKind.
 int plain_operator(lua_State* state) {
   const auto op = static_cast<OpKind>(lua_tointeger(state, lua_upvalueindex(1)));
@@ -147,6 +160,7 @@ void open_operators(lua_State* state) {
   lua_register(state, "reshape", &reshape);
   lua_register(state, "transpose", &transpose);
   lua_register(state, "cast", &cast);
+  lua_register(state, "constant", &constant);
 }
 
 }  // namespace firstlight::intake

@@ -12,6 +12,7 @@ namespace firstlight::kernels {
 std::span<const KernelBody> cpu_linear_bodies();
 std::span<const KernelBody> cpu_fused_linear_bodies();
 std::span<const KernelBody> cpu_batched_linear_bodies();
+std::span<const KernelBody> cpu_route_bodies();
 std::span<const KernelBody> cpu_pack_weight_bodies();
 
 // The mode of a step: its "compute" attribute where that names one ("auto" and none leave it), else the signature's.

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What fusion and memory planning are worth, as `graph --stage plan --json` says it.
+
+    fusion_test.py PROGRAM [CONFIGS]
+
+Golden checkpoints: at least half of the kernel launches per layer go, and fewer bytes are moved. With CONFIGS, a folder
+of released configs: plans from the configs alone, whose arena is within a tenth of the lower bound. Standard library
+only. Exit status 77 where CONFIGS is wanted and absent."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "data"
+# Launches per layer must at least halve.
+CHECKPOINTS = ["smollm2", "llama", "qwen3", "gemma3", "qwen3_moe"]
+# Named by the folder in CONFIGS; a model without a spec is passed over, and said so.
+CONFIGS = ["DeepSeek-V3", "Qwen3-Next-80B-A3B-Instruct", "GLM-5", "gpt-oss-120b", "Gemma-3-27b-it"]
+NO_SPEC = "no spec"
+
+
+def plan(program, model, *flags):
+    command = [program, "graph", str(model), "--stage", "plan", "--json", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit status {done.returncode}"
+    found = json.loads(done.stdout)
+    del found["text"]
+    return found, ""
+
+
+def check_checkpoint(program, name):
+    model = GOLDEN / name
+    fused, why = plan(program, model)
+    assert fused, f"{name}: {why}"
+    plain, why = plan(program, model, "--no-pass", "all")
+    assert plain, f"{name}: {why}"
+    for now, before in zip(fused["decode"]["layers"], plain["decode"]["layers"]):
+        assert now["layer"] == before["layer"]
+        ratio = before["launches"] / now["launches"]
+        print(f"{name:12} layer {now['layer']}: {before['launches']:3} launches, fused {now['launches']:3} ({ratio:.1f}x); "
+              f"{before['activation_bytes']:6} bytes moved, fused {now['activation_bytes']:6}")
+        assert ratio >= 2, f"{name}: {before['launches']} launches became {now['launches']}"
+        assert now["activation_bytes"] < before["activation_bytes"]
+    assert fused["lower_bound_bytes"] <= fused["arena_bytes"] <= fused["sum_bytes"]
+
+
+def check_config(program, folder):
+    found, why = plan(program, folder)
+    if found is None:
+        assert NO_SPEC in why or "not known" in why or "unsupported" in why, f"{folder.name}: {why}"
+        print(f"{folder.name}: passed over: {why}")
+        return 0
+    arena, least, total = found["arena_bytes"], found["lower_bound_bytes"], found["sum_bytes"]
+    print(f"{folder.name:28} arena {arena / 2**20:8.1f} MiB, lower bound {least / 2**20:8.1f} MiB ({arena / least:.3f}x), "
+          f"sum {total / 2**20:9.1f} MiB, {found['steps']} steps")
+    assert least <= arena <= least * 1.1, f"{folder.name}: {arena} bytes, at least {least} needed"
+    return 1
+
+
+def main():
+    program = sys.argv[1]
+    if len(sys.argv) == 2:
+        for name in CHECKPOINTS:
+            check_checkpoint(program, name)
+        return 0
+    configs = pathlib.Path(sys.argv[2])
+    if not configs.is_dir():
+        print("needs shared data: configs")
+        return 77
+    planned = sum(check_config(program, configs / name) for name in CONFIGS)
+    assert planned >= 3, f"{planned} plans"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
