@@ -9,6 +9,7 @@
 #include "base/file_map.h"
 #include "base/json.h"
 #include "device/cpu/detect.h"
+#include "engine/sampler.h"
 #include "engine/scorer.h"
 
 namespace firstlight::adapt {
@@ -17,6 +18,17 @@ namespace {
 // Keeps every row that is visited.
 engine::RowVisitor keep_in(std::vector<std::vector<float>>& rows) {
   return [&rows](int64_t, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); };
+}
+
+// A baseline that is no number would be compared with as if it were one.
+Status check_rows(const Golden& golden, size_t from = 0) {
+  for (size_t i = from; i < golden.logits.size(); ++i) {
+    const Status status = engine::check_logits(golden.logits[i]);
+    const int64_t position = golden.first_row + static_cast<int64_t>(i);
+    if (!status.ok())
+      return invalid_data(golden.origin + ", position " + std::to_string(position) + ": " + status.message());
+  }
+  return ok_status();
 }
 
 }  // namespace
@@ -46,10 +58,12 @@ Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& opti
   Golden golden{.origin = "reference backend", .tokens = prompt, .num_prompt = num_prompt};
   auto sequence = FL_TRY(engine::ScoredSequence::create(*executor, num_prompt + continuation));
   FL_TRY(sequence.feed(prompt, 0, 0, keep_in(golden.logits)));
+  FL_TRY(check_rows(golden));
   for (int64_t i = 0; i < continuation; ++i) {
     const auto& row = golden.logits.back();
     golden.tokens.push_back(static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
     FL_TRY(sequence.feed({&golden.tokens.back(), 1}, 1, 0, keep_in(golden.logits)));
+    FL_TRY(check_rows(golden, golden.logits.size() - 1));
   }
   return golden;
 }
@@ -93,6 +107,7 @@ Result<Golden> read_golden(const std::string& directory) {
     auto& row = golden.logits.emplace_back(width);
     std::memcpy(row.data(), bytes.data() + static_cast<size_t>(r) * width * sizeof(float), width * sizeof(float));
   }
+  FL_TRY(check_rows(golden));
   return golden;
 }
 

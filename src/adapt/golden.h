@@ -27,13 +27,13 @@ std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t voc
 
 // Runs the model on the reference backend: the logits of `prompt` and of a greedy continuation. The checkpoint's
 // weights are read in place, so this needs little memory, and time for about (prompt + continuation) * parameters
-// multiplications.
+// multiplications. Errors: kInvalidData (logits that are no numbers: of the weights, or of the spec).
 Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& options, const std::vector<int32_t>& prompt,
                            int64_t continuation);
 
 // A recording: DIRECTORY/golden.json ("prompt", and "reference" saying where it comes from) with
 // DIRECTORY/golden.safetensors
-// ("logits", f32 [positions, vocabulary]). Errors: kNotFound, kInvalidData.
+// ("logits", f32 [positions, vocabulary]). Errors: kNotFound, kInvalidData (logits that are no numbers among them).
 Result<Golden> read_golden(const std::string& directory);
 
 struct GoldenCheck {

@@ -72,7 +72,7 @@ RowComparison compare_rows(std::span<const float> found, std::span<const float> 
   row.rel_l2 = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
   if (std::isnan(difference)) row.rel_l2 = row.max_abs = difference;
   row.cosine = norm > 0 && other_norm > 0 ? product / std::sqrt(norm * other_norm) : 1;
-  row.best_equal = best_found == best_wanted;
+  row.best_equal = best_found == best_wanted && !std::isnan(difference);
   double second = -INFINITY;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (i != best_wanted) second = std::max(second, static_cast<double>(wanted[i]));

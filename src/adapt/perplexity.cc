@@ -24,6 +24,7 @@ Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32
   const int64_t stride = std::min(options.stride, room);
   Perplexity result;
   double sum = 0;
+  Status sound = ok_status();
   int64_t scored_to = 0;  // text tokens before it are scored, or have nothing in front of them
   for (int64_t start = 0; scored_to < total; start += stride) {
     const int64_t end = std::min(start + room, total);
@@ -36,10 +37,12 @@ Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32
     FL_TRY(engine::score(executor, window, {.first_row = first_scored - 1},
                          [&](int64_t row, std::span<const float> logits) {
                            if (row + 1 >= static_cast<int64_t>(window.size())) return;
+                           if (sound.ok()) sound = engine::check_logits(logits);
                            const auto next = static_cast<size_t>(window[static_cast<size_t>(row) + 1]);
                            sum += engine::log_sum_exp(logits) - logits[next];
                            ++result.scored_tokens;
                          }));
+    if (!sound.ok()) return sound;
     scored_to = end;
     ++result.num_windows;
     if (options.progress) options.progress(end, total);

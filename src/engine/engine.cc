@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "plan/look_ahead.h"
 
 namespace firstlight::engine {
 
@@ -66,7 +67,11 @@ Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, cons
 }
 
 Engine::Engine(runtime::Executor& executor, const EngineOptions& options, EngineMetrics metrics, kv::StateCache cache)
-    : executor_(executor), options_(options), metrics_(metrics), cache_(std::move(cache)) {
+    : executor_(executor),
+      options_(options),
+      metrics_(metrics),
+      cache_(std::move(cache)),
+      whole_prompts_(plan::sees_later_tokens(executor.plan())) {
   for (const auto& output : executor.plan().outputs) {
     if (output.name == "logits") vocab_size_ = executor.plan().buffer(output.buffer).type.shape.back().factor;
   }
@@ -87,6 +92,11 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
     return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
                             std::to_string(options_.max_context - 1) + " fit a context of " +
                             std::to_string(options_.max_context));
+  }
+  if (whole_prompts_ && prompt_tokens > executor_.max_batch_tokens()) {
+    return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
+                            std::to_string(executor_.max_batch_tokens()) +
+                            " fit a step, and attention that sees later tokens wants all of them in one");
   }
   if (request.max_tokens < 1) {
     return invalid_argument("max_tokens is " + std::to_string(request.max_tokens) + ", 1 or more wanted");
@@ -175,7 +185,7 @@ void Engine::admit() {
 }
 
 // Every sequence that has its prompt behind it computes one token; the room that is left in the batch goes to the first
-// prompts, in pieces.
+// prompts, in pieces. Prompts that must stay whole go first: behind the others one might never find the room.
 Engine::Step Engine::schedule() {
   Step step;
   int64_t room = executor_.max_batch_tokens();
@@ -203,10 +213,13 @@ Engine::Step Engine::schedule() {
   };
   const auto has_room = [&] { return room > 0 && output_room > 0 && step.parts.size() < most_parts; };
   for (auto& sequence : running_) {
+    if (whole_prompts_ && left(*sequence) > 1 && has_room() && left(*sequence) <= room) add(*sequence, left(*sequence));
+  }
+  for (auto& sequence : running_) {
     if (left(*sequence) == 1 && has_room()) add(*sequence, 1);
   }
   for (auto& sequence : running_) {
-    if (left(*sequence) > 1 && has_room()) add(*sequence, std::min(left(*sequence), room));
+    if (!whole_prompts_ && left(*sequence) > 1 && has_room()) add(*sequence, std::min(left(*sequence), room));
   }
   return step;
 }

@@ -49,9 +49,9 @@ class Engine {
                                                 EngineMetrics metrics = {});
   ~Engine();
 
-  // Errors: kInvalidArgument (an empty prompt, a token out of range, a prompt that fills the context: both numbers; a
-  // sampling parameter out of range), kUnavailable (too many wait). The sink is called until an event with a finish
-  // reason.
+  // Errors: kInvalidArgument (an empty prompt, a token out of range, a prompt that fills the context, or that no step
+  // takes whole where it must be: both numbers; a sampling parameter out of range), kUnavailable (too many wait). The
+  // sink is called until an event with a finish reason.
   Result<Ticket> submit(request::Request request, EventSink sink);
 
   // Ends the request at the next step with FinishReason::kCancelled; one that has ended already is left alone.
@@ -86,6 +86,7 @@ class Engine {
   EngineMetrics metrics_;
   kv::StateCache cache_;
   int64_t vocab_size_ = 0;
+  bool whole_prompts_ = false;  // attention sees later tokens: a prompt is one step's work
 
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;

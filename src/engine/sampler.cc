@@ -57,6 +57,17 @@ uint64_t fresh_seed() {
 
 }  // namespace
 
+Status check_logits(std::span<const float> logits) {
+  bool any = false;
+  for (const float logit : logits) {
+    if (std::isnan(logit) || logit == std::numeric_limits<float>::infinity()) {
+      return internal_error("the model's logits hold " + std::string(std::isnan(logit) ? "NaN" : "infinity"));
+    }
+    any = any || logit != kMinusInfinity;
+  }
+  return any ? ok_status() : internal_error("the model's logits are -infinity for every token");
+}
+
 double log_sum_exp(std::span<const float> logits) {
   const float top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -137,11 +148,7 @@ void Sampler::add_logprobs(std::span<const float> logits, request::TokenEvent& e
 }
 
 Result<request::TokenEvent> Sampler::sample(std::span<const float> logits, request::TokenMask* mask) {
-  for (const float logit : logits) {
-    if (std::isnan(logit) || logit == std::numeric_limits<float>::infinity()) {
-      return internal_error("the model's logits hold " + std::string(std::isnan(logit) ? "NaN" : "infinity"));
-    }
-  }
+  FL_TRY(check_logits(logits));
   request::TokenEvent event;
   std::vector<uint8_t> allowed;
   if (mask != nullptr) {

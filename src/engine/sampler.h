@@ -24,7 +24,8 @@ class Sampler {
   Sampler(const request::SamplingParams& params, std::span<const int32_t> prompt);
 
   // The next token for these raw logits [vocab]; the event carries its log-probabilities if they were asked for. Does
-  // not count the token as seen yet: accept() does. Errors: kInternal when a logit is NaN or +infinity.
+  // not count the token as seen yet: accept() does. Errors: those of check_logits; kInternal where no token
+  // may follow.
   Result<request::TokenEvent> sample(std::span<const float> logits, request::TokenMask* mask);
   void accept(int32_t token);
 
@@ -40,6 +41,9 @@ class Sampler {
   std::unordered_map<int32_t, int64_t> seen_counts_;  // prompt and output
   std::mt19937_64 random_;
 };
+
+// Whether these are logits that a token can be chosen by. Errors: kInternal (a NaN, +infinity, or -infinity alone).
+Status check_logits(std::span<const float> logits);
 
 // log of softmax(logits)[i] for every i wanted, in float64, from raw logits.
 double log_sum_exp(std::span<const float> logits);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/look_ahead.h"
+
 namespace firstlight::engine {
 
 Result<ScoredSequence> ScoredSequence::create(runtime::Executor& executor, int64_t planned_length) {
@@ -32,6 +34,10 @@ Status ScoredSequence::feed(std::span<const int32_t> tokens, int64_t chunk, int6
   }
   const int64_t most = std::min(executor_->max_batch_tokens(), executor_->max_batch_outputs());
   const auto piece = static_cast<size_t>(chunk > 0 ? std::min(chunk, most) : most);
+  if (length() == 0 && tokens.size() > piece && plan::sees_later_tokens(executor_->plan())) {
+    return invalid_argument("the model's attention sees later tokens, so that a prompt must be run in one piece: " +
+                            std::to_string(tokens.size()) + " tokens in pieces of " + std::to_string(piece) + " asked");
+  }
   for (size_t at = 0; at < tokens.size(); at += piece) {
     FL_TRY(run(tokens.subspan(at, std::min(piece, tokens.size() - at)), first_row, visit));
   }

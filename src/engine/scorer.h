@@ -22,7 +22,8 @@ class ScoredSequence {
   static Result<ScoredSequence> create(runtime::Executor& executor, int64_t planned_length);
 
   // Runs `tokens` behind what it holds, `chunk` at a time (0: as many as a run takes), and visits the rows of positions
-  // from `first_row` on. Errors: kInvalidArgument for a token out of range; the executor's and the state cache's.
+  // from `first_row` on. Errors: kInvalidArgument for a token out of range, and for a beginning in pieces where
+  // attention sees later tokens (plan/look_ahead.h); the executor's and the state cache's.
   Status feed(std::span<const int32_t> tokens, int64_t chunk, int64_t first_row, const RowVisitor& visit);
 
   int64_t length() const { return cache_.length(ids_[0]); }

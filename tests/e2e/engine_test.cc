@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -289,6 +292,73 @@ TEST_F(EngineTest, ManyThreadsMaySubmitAndCancelWhileItRuns) {
   EXPECT_EQ(finished, 20);
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(readiness.is_ready());
+}
+
+// Llama's spec with attention in which every token of a prompt sees all others.
+adapt::BringUpOptions seeing_all(const std::string& spec) {
+  std::ifstream shipped(std::string(FL_SOURCE_DIR) + "/architectures/llama.lua");
+  std::string text{std::istreambuf_iterator<char>(shipped), {}};
+  const std::string call = "std.attention.gqa(h,";
+  text.replace(text.find(call), call.size(), "seeing_all(h,");
+  text.insert(text.find("return architecture"), R"(local function seeing_all(h, w, p, batch, i)
+  local function heads(name, count)
+    return reshape(linear(h, w(name .. ".weight", { count * p.head_dim, p.hidden })), "T", count, p.head_dim)
+  end
+  local q, k = heads("q_proj", p.heads), heads("k_proj", p.kv_heads)
+  local kv = batch.state.kv[i]:append { k = rope(k, batch.positions, p.rope), v = heads("v_proj", p.kv_heads) }
+  local y = attend { q = rope(q, batch.positions, p.rope), state = kv, scale = p.scale, causal = false }
+  return linear(reshape(y, "T", p.hidden), w("o_proj.weight", { p.hidden, p.hidden }))
+end
+)");
+  std::ofstream(spec) << text;
+  adapt::BringUpOptions options;
+  options.backend = catalog::Backend::kReference;
+  options.num_threads = 1;
+  options.buckets = {{8, 8}};
+  options.intake.spec_file = spec;
+  options.intake.allow_unbound = {"attention_bias"};
+  return options;
+}
+
+std::vector<float> first_row(runtime::Executor& executor, std::span<const int32_t> tokens, int64_t chunk) {
+  std::vector<float> row;
+  const Status status = score(executor, tokens, {.chunk = chunk}, [&](int64_t position, std::span<const float> logits) {
+    if (position == 0) row.assign(logits.begin(), logits.end());
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+  return row;
+}
+
+TEST_F(EngineTest, WhereTokensSeeLaterOnesPromptsStayWhole) {
+  const auto spec = std::filesystem::temp_directory_path() / ("seeing_all_" + std::to_string(::getpid()) + ".lua");
+  const auto loaded = adapt::bring_up(golden_path(), seeing_all(spec.string()));
+  std::filesystem::remove(spec);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  runtime::Executor& executor = *(*loaded)->executor;
+  const std::span<const int32_t> six = std::span(prompt_).first(6);
+  EXPECT_EQ(first_row(*model_->executor, six, 2), first_row(*model_->executor, six.first(2), 0)) << "causal: as ever";
+  EXPECT_NE(first_row(executor, six, 0), first_row(executor, six.first(2), 0)) << "the first token sees the last";
+  const auto ignore = [](int64_t, std::span<const float>) {};
+  for (const int64_t chunk : {1, 2, 5}) {
+    EXPECT_EQ(score(executor, six, {.chunk = chunk}, ignore).code(), StatusCode::kInvalidArgument) << chunk;
+  }
+  EXPECT_EQ(score(executor, std::span(prompt_).first(9), {}, ignore).code(), StatusCode::kInvalidArgument);
+
+  auto engine = Engine::create(executor, {.max_context = 64, .max_sequences = 3, .page_rows = 4});
+  ASSERT_TRUE(engine.ok());
+  const auto refused =
+      (*engine)->submit(greedy({prompt_.begin(), prompt_.begin() + 9}, 1), [](const auto&) { FAIL(); });
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("at most 8"), std::string::npos) << refused.status().message();
+  std::vector<Output> alone, together(5);
+  std::vector<Request> requests;
+  for (int i = 0; i < 5; ++i) {
+    requests.push_back(greedy({prompt_.begin() + i, prompt_.begin() + i + 4 + i}, 12 - i));  // 4 to 8 tokens
+    alone.push_back(run(**engine, requests.back()));
+  }
+  for (size_t i = 0; i < 5; ++i) ASSERT_TRUE((*engine)->submit(requests[i], into(together[i])).ok());
+  (*engine)->run_until_idle();
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(together[i].tokens, alone[i].tokens) << i;
 }
 
 TEST_F(EngineTest, AStopCancelsWhatIsLeft) {

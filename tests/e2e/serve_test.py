@@ -166,6 +166,42 @@ def check_load(port, names):
             assert status == 200 and json.loads(text)["choices"][0]["text"] == names["continuation"], text[:300]
 
 
+def spoil_row(path, tensor, row):
+    """Puts NaN into one row of a float32 matrix of a safetensors file."""
+    raw = bytearray(path.read_bytes())
+    length = int.from_bytes(raw[:8], "little")
+    entry = json.loads(raw[8:8 + length])[tensor]
+    columns = entry["shape"][1]
+    begin = 8 + length + entry["data_offsets"][0] + 4 * columns * row
+    raw[begin:begin + 4 * columns] = b"\x00\x00\xc0\x7f" * columns
+    path.write_bytes(raw)
+
+
+def check_no_number(names):
+    """A model whose logits are no numbers after one token: that request fails with the cause, and others do not."""
+    broken = names["prompt"][0]
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(pathlib.Path(folder))
+        spoil_row(pathlib.Path(folder) / "model.safetensors", "model.embed_tokens.weight", broken)
+        port = free_port()
+        command = [sys.argv[1], "serve", folder, "--backend", "reference", "--port", str(port)]
+        program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until_ready(port, program)
+            fine = [i for i in names["prompt"] if i != broken]
+            for prompt, wanted in ((fine, 200), ([*fine, broken], 500), (fine, 200)):
+                for temperature in (0, 1):
+                    body = json.dumps({"prompt": prompt, "max_tokens": 1, "temperature": temperature})
+                    status, text = request(port, "POST", "/v1/completions", body)
+                    check_status(status, wanted)
+                    assert wanted == 200 or "NaN" in json.loads(text)["error"]["message"], text
+            body = json.dumps({"prompt": [*fine, broken], "max_tokens": 1, "stream": True})
+            assert "NaN" in request(port, "POST", "/v1/completions", body)[1]
+        finally:
+            program.kill()
+            program.wait()
+
+
 def wait_until_ready(port, program):
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
@@ -200,6 +236,7 @@ def main():
             checks.append(("wrong key", lambda: check_status(request(port, "GET", "/v1/models", key="x")[0], 401)))
             checks.append(("hang-ups", lambda: check_hang_ups(port, names)))
             checks.append(("load", lambda: check_load(port, names)))
+            checks.append(("logits that are no numbers", lambda: check_no_number(names)))
             for name, check in checks:
                 try:
                     check()

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from serve_test import GOLDEN
+from serve_test import GOLDEN, make_model, spoil_row
 from verbs_test import make_files
 
 TOLERANCE = 2e-5
@@ -189,6 +189,24 @@ def check_adapt(verbs, _golden):
     assert absent["gates"][-1]["evidence"]["error"]["code"] == "not found", "bad input"
 
 
+def check_no_number(verbs, golden):
+    """Logits that are no numbers: `logits` shows them, and whoever would draw a conclusion from them says so."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        make_model(folder)
+        spoil_row(folder / "model.safetensors", "lm_head.weight", 5)
+        for backend in ("reference", "cpu"):
+            on = ["--backend", backend]
+            rows = verbs("logits", folder, "--tokens", "3,4", *on)["logits"]
+            assert all(row[5] is None and row[6] is not None for row in rows)
+            for flags in ([], ["--temperature", 1], ["--logprobs", 2]):
+                found = verbs("run", folder, "--tokens", comma(golden["prompt"]), *on, *flags, status=3)
+                assert "NaN" in found["error"]["message"], found
+            assert "NaN" in verbs("perplexity", folder, verbs.names["text"], *on, status=3)["error"]["message"]
+            gate = verbs("adapt", folder, *on, status=2)["gates"][-1]
+            assert gate["level"] == "model" and "NaN" in gate["summary"], gate
+
+
 def check_common_flags(verbs, _golden):
     """Every verb takes --backend and --threads."""
     model = verbs.names["model"]
@@ -201,7 +219,7 @@ def check_common_flags(verbs, _golden):
 def main():
     program, failures = str(pathlib.Path(sys.argv[1]).resolve()), 0
     checks = [check_logits, check_npy, check_perplexity, check_run, check_tokenize, check_inspect, check_graph, check_adapt,
-              check_common_flags]
+              check_no_number, check_common_flags]
     with tempfile.TemporaryDirectory() as folder:
         names, golden = make_files(pathlib.Path(folder))
         for check in checks:

@@ -88,6 +88,29 @@ TEST_F(GoldenTest, NotANumberIsToldAsSuch) {
   EXPECT_TRUE(std::isnan(found.worst_rel_l2)) << "later, better rows do not hide it";
 }
 
+// Overwrites the last number of a file of float32 tensors.
+void spoil(const std::string& path) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-static_cast<std::streamoff>(sizeof(nan)), std::ios::end);
+  file.write(reinterpret_cast<const char*>(&nan), sizeof(nan));
+}
+
+TEST_F(GoldenTest, ABaselineThatIsNoNumberIsNone) {
+  const TestFolder folder;
+  folder.copy_golden();
+  spoil(folder / "golden.safetensors");
+  const auto recorded = read_golden(folder.path());
+  EXPECT_EQ(recorded.status().code(), StatusCode::kInvalidData);
+  EXPECT_NE(recorded.status().message().find("NaN"), std::string::npos) << recorded.status().message();
+  spoil(folder / "model.safetensors");
+  const auto broken = bring_up(folder.path(), quick_options());
+  ASSERT_TRUE(broken.ok()) << broken.status().message();
+  const auto made = make_golden(**broken, quick_options(), {5, 6}, 3);
+  EXPECT_EQ(made.status().code(), StatusCode::kInvalidData);
+  EXPECT_NE(made.status().message().find("position 0"), std::string::npos) << made.status().message();
+}
+
 TEST_F(GoldenTest, RowsMayBeginLater) {
   Golden golden = recording();
   golden.first_row = 10;

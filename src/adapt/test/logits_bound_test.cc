@@ -63,6 +63,7 @@ TEST(CompareRows, NotANumberIsNoSmallError) {
   const std::vector<float> wanted = {1, 2, 3};
   for (const std::vector<float>& found : {std::vector<float>{1, nan, 3}, {1, inf, 3}, {nan, nan, nan}}) {
     EXPECT_FALSE(compare_rows(found, wanted, 0.1).rel_l2 <= 0.1);
+    EXPECT_FALSE(std::isnan(found[1]) && compare_rows(found, wanted, 0.1).best_equal);
   }
   EXPECT_FALSE(compare_rows(wanted, std::vector<float>{1, nan, 3}, 0.1).rel_l2 <= 0.1);
 }

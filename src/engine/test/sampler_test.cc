@@ -92,6 +92,10 @@ TEST(Sampler, BrokenLogitsAreAnError) {
   EXPECT_EQ(sampler.sample(std::vector<float>{0, std::nanf("")}, nullptr).code(), StatusCode::kInternal);
   EXPECT_EQ(sampler.sample(std::vector<float>{0, std::numeric_limits<float>::infinity()}, nullptr).code(),
             StatusCode::kInternal);
+  const std::vector<float> none(3, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(sampler.sample(none, nullptr).code(), StatusCode::kInternal) << "no token is likeliest";
+  const std::vector<float> one = {none[0], -5, none[0]};
+  EXPECT_EQ(sampler.sample(one, nullptr)->token, 1);
 }
 
 struct OnlyTwo : request::TokenMask {
