@@ -35,7 +35,7 @@ local function read_indexer(c, p)
   p.index = {
     heads = size("index_n_heads", "sparse_num_index_heads", 4), dim = size("index_head_dim", "sparse_index_dim", 128),
     block = size("index_block_size", "sparse_block_size", 128), top = size("index_topk_blocks", "sparse_topk_blocks", 16),
-    recent = size("index_local_blocks", "sparse_local_block", 1),
+    recent = size("index_local_blocks", "sparse_local_block", 1), first = old and old:int("sparse_init_block", 0) or 0,
   }
   p.select_block = p.index.block
   local chosen = std.kinds.marks(c, "layer_types", "full_attention", "minimax_m3_sparse", "sparse_attention_freq", p.layers,
@@ -48,7 +48,6 @@ local function read_indexer(c, p)
   if old then
     old:expect("use_sparse_attention", true)
     old:expect("sparse_score_type", "max")
-    old:expect("sparse_init_block", 0, "blocks that every query sees")
   end
   if p.index.heads ~= p.kv_heads then unsupported(p.index.heads .. " index heads for " .. p.kv_heads .. " kv heads") end
   if p.index.dim < p.rope.length then error("index_head_dim " .. p.index.dim .. " is below rotary_dim") end

@@ -65,7 +65,8 @@ function indexer.lightning(x, low, w, p, batch, state)
 end
 
 -- Block selection (MiniMax M3): per head, and so per kv head, the p.index.top blocks of p.index.block rows whose best row has
--- the largest q·k, the last p.index.recent among them. `prefix`: what the names of its matrices begin with.
+-- the largest q·k, the first p.index.first and the last p.index.recent among them. `prefix`: what the names of its matrices
+-- begin with.
 function indexer.blocks(x, w, p, batch, state, prefix)
   local index = p.index
   local function turned(name, heads)
@@ -74,8 +75,19 @@ function indexer.blocks(x, w, p, batch, state, prefix)
   end
   return index_scores {
     q = turned("q", index.heads), state = state:append { k = turned("k", 1) }, top = index.top, block = index.block,
-    recent = index.recent, per_head = true, relu = false,
+    recent = index.recent, first = index.first, per_head = true, relu = false,
   }
+end
+
+-- Segments of attend_segments for a choice among groups of `rate` tokens that are whole (pooled index keys in a log at that
+-- rate): the named groups of the log `seen`, and the tokens of the group that is not whole yet (QSA, GLM-5.3's k-pools).
+-- seen: { state, key, value }; groups: i32[T, 1 or kv heads, K] from index_scores over the pooled keys.
+function indexer.groups_and_tail(seen, groups, rate)
+  local named, tail = { select = groups, block = rate }, {
+    window = rate, mask = function(qpos, kpos) return le(floor((qpos + 1) / rate) * rate, kpos) end,
+  }
+  for key, value in pairs(seen) do named[key], tail[key] = value, value end
+  return { named, tail }
 end
 
 return indexer

@@ -174,7 +174,20 @@ Values index_scores_formula(const Case& c) {
   const ops::Attributes& a = c.attributes;
   const State& state = c.state[0];
   const Row q = c.operands[0].values();
-  const Row weights = c.operands.size() > 2 ? c.operands[2].values() : Row{};
+  const int64_t candidate = a.get_int("within_block");
+  const size_t num_weights = c.operands.size() - (candidate > 0 ? 1 : 0) - 2;
+  const Row weights = num_weights > 0 ? c.operands[2].values() : Row{};
+  const auto may_name = [&](int64_t token, int64_t group, int64_t b) {
+    if (candidate == 0) return true;
+    const Tensor& within = c.operands.back();
+    const Row names = within.values();
+    const int64_t groups = dim(within, 1), count = dim(within, 2);
+    for (int64_t k = 0; k < count; ++k) {
+      const double name = names[at((token * groups + (groups == 1 ? 0 : group)) * count + k)];
+      if (name >= 0 && static_cast<int64_t>(name) == b * a.get_int("block") / candidate) return true;
+    }
+    return false;
+  };
   const int64_t heads = dim(c.operands[0], 1);
   const int64_t width = dim(c.operands[0], 2);
   const auto key = at(state.decl.component_index(a.get_string("key")));
@@ -199,14 +212,19 @@ Values index_scores_formula(const Case& c) {
         if (std::isnan(score)) score = std::numeric_limits<double>::infinity();
         best[at(j / block)] = std::max(best[at(j / block)], score);
       }
-      for (int64_t b = std::max<int64_t>(0, blocks - a.get_int("recent")); b < blocks; ++b) {
-        best[at(b)] = std::numeric_limits<double>::infinity();
+      std::vector<bool> is_out(at(blocks), false);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const bool always = b < a.get_int("first") || b >= blocks - a.get_int("recent");
+        if (always) best[at(b)] = std::numeric_limits<double>::infinity();
+        is_out[at(b)] = !always && !may_name(token, group, b);
       }
       // A block is named when fewer than `top` others come before it.
       Row named;
       for (int64_t b = 0; b < blocks; ++b) {
+        if (is_out[at(b)]) continue;
         int64_t before = 0;
         for (int64_t o = 0; o < blocks; ++o) {
+          if (is_out[at(o)]) continue;
           before += best[at(o)] > best[at(b)] || (best[at(o)] == best[at(b)] && o < b) ? 1 : 0;
         }
         if (before < top) named.push_back(static_cast<double>(b));

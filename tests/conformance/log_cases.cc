@@ -205,6 +205,14 @@ void add_index(std::vector<Case>& cases, std::string name, const Log& log, int64
   cases.push_back(std::move(c));
 }
 
+// A choice inside `names` candidates of `block` rows per query and group.
+void add_index_within(std::vector<Case>& cases, std::string name, const Log& log, int64_t heads, int64_t groups,
+                      const Sequences& sequences, bool weights, int64_t names, int64_t block, const std::string& more) {
+  add_index(cases, std::move(name), log, heads, sequences, weights, more + ", within_block = " + std::to_string(block));
+  Data data(static_cast<uint32_t>(300 + cases.size()));
+  cases.back().operands.push_back(selection(data, sequences, groups, names, log.rate, block));
+}
+
 void index_cases(std::vector<Case>& cases) {
   const Sequences mixed = {{0, 41, 0}, {70, 1, 0}, {30, 9, 0}};
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -227,6 +235,16 @@ void index_cases(std::vector<Case>& cases) {
   add_index(cases, "64k, blocks", {1, 16, 16, DType::kBF16, 1, 64}, 4, {{65530, 2, 0}}, false,
             "top = 16, relu = false, per_head = true, block = 128, recent = 1");
   add_index(cases, "256 sequences", {1, 16}, 4, many_sequences(), true, "top = 5");
+  add_index(cases, "first blocks and local ones", {1, 16}, 2, mixed, false,
+            "top = 5, block = 4, recent = 2, first = 2, per_head = true, relu = false");
+  add_index(cases, "first rows, weighted", {1, 16, 16, DType::kF32, 4}, 3, mixed, true, "top = 6, first = 1");
+  add_index_within(cases, "inside blocks of eight", {1, 16}, 6, 1, mixed, true, 3, 8, "top = 7");
+  add_index_within(cases, "inside blocks, a choice per head", {1, 16}, 4, 4, mixed, false, 3, 8,
+                   "top = 3, block = 2, recent = 1, first = 1, per_head = true, relu = false");
+  add_index_within(cases, "inside shared blocks of a compressed log", {1, 32, 16, DType::kBF16, 2}, 4, 1, mixed, true,
+                   4, 4, "top = 5, per_head = true, first = 1");
+  add_index_within(cases, "long decode, inside blocks", {1, 32, 16, DType::kF16, 1, 64}, 8, 1,
+                   {{6000, 1, 0}, {5000, 2, 0}}, true, 40, 64, "top = 300, recent = 1");
   add_index(cases, "no tokens", {1, 16}, 2, {{5, 0, 0}}, true, "top = 3");
   {  // equal scores: the lower rows win; NaN wins over all
     Data data(298);

@@ -142,6 +142,8 @@ def released_kimi_linear(part):
 
 def released_minimax_m3(part):
     """The indexer in an object of its own, lists of 0 and 1 for the kinds of layers, another word for the gate."""
+    if "sparse_attention_config" in part:
+        return
     sparse = [int(kind != "full_attention") for kind in part.pop("layer_types")]
     part["moe_layer_freq"] = [int(kind == "sparse") for kind in part.pop("mlp_layer_types")]
     own = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim", "sparse_block_size": "index_block_size",

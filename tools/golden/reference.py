@@ -48,7 +48,34 @@ def build(model_class, config, state, dtype):
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(state[name].to(dtype))
+    always_first_blocks(model)
     return model
+
+
+class FirstBlocks(TorchFunctionMode):
+    """Inside this mode, which holds while an indexer of blocks runs, the first `count` blocks of those that a query sees
+    have the highest score: what `sparse_init_block` of MiniMax-M3's releases says and the library does not have."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.topk:
+            scores = args[0].clone()
+            first = scores[..., :self.count]
+            scores[..., :self.count] = first.masked_fill(first > float("-inf"), float("inf"))
+            args = (scores, *args[1:])
+        return func(*args, **(kwargs or {}))
+
+
+def always_first_blocks(model):
+    for module in model.modules():
+        count = getattr(getattr(module, "config", None), "index_init_blocks", 0)
+        if count and type(module).__name__.endswith("Indexer"):
+            mode = FirstBlocks(count)
+            module.register_forward_pre_hook(lambda *_, m=mode: m.__enter__() and None)
+            module.register_forward_hook(lambda *_, m=mode: m.__exit__(None, None, None))
 
 
 ROUTERS = ("TopKRouter", "TopkRouter", "HunYuanMoEV1Gate", "Gemma4TextRouter", "Llama4Router")

@@ -228,6 +228,16 @@ def minimax_m3_cases():
                     vision_config=vision, projector_hidden_size=16, image_token_index=58, video_token_index=59),
                "inside the multimodal config, as released; the last two blocks always among four", storage="bfloat16",
                class_name="MiniMaxM3SparseForConditionalGeneration", zero_centred=r"norm\.weight$")
+    # The library knows no first blocks: reference.py forces them into its choice.
+    released = {"use_sparse_attention": True, "sparse_score_type": "max", "sparse_init_block": 1, "sparse_local_block": 1,
+                "sparse_num_index_heads": 2, "sparse_index_dim": 8, "sparse_block_size": 4, "sparse_topk_blocks": 4,
+                "sparse_attention_freq": [0, 1, 1], "sparse_disable_index_value": [0, 1, 1]}
+    yield Case("minimax_m3_first", "minimax_m3", "MiniMaxM3VLTextConfig",
+               {**M3, "index_topk_blocks": 4, "index_init_blocks": 1},
+               "the first block and the last always among four of nine", storage="bfloat16", zero_centred=r"norm\.weight$",
+               patch_config={"sparse_attention_config": released},
+               drop_config=("layer_types", "index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks",
+                            "index_local_blocks", "index_init_blocks"))
 
 
 V4 = dict(vocab_size=64, hidden_size=16, moe_intermediate_size=12, num_hidden_layers=3, num_attention_heads=4, head_dim=16,

@@ -169,15 +169,21 @@ int attend_segments(lua_State* state) {
   return 1;
 }
 
-// index_scores{ q = q, state = s, key = "k", weights = w, top = k, relu = …, per_head = …, block = …, recent = … }
+// index_scores{ q = q, state = s, key = "k", weights = w, top = k, relu = …, per_head = …, block = …, recent = …,
+//               first = …, within = rows, within_block = … }
 int index_scores(lua_State* state) {
   luaL_checktype(state, 1, LUA_TTABLE);
-  constexpr std::string_view kOperands[] = {"q", "state", "weights"};
+  constexpr std::string_view kOperands[] = {"q", "state", "weights", "within"};
   ops::Attributes attributes = read_attributes(state, 1, OpKind::kIndexScores, kOperands);
+  const bool within = has_field(state, 1, "within");
+  if (within && !attributes.has("within_block")) attributes.set("within_block", int64_t{1});
+  if (!within && attributes.has("within_block"))
+    raise(state, invalid_data("index_scores: within_block without within"));
   if (!attributes.has("key")) attributes.set("key", std::string("k"));
   std::vector<ir::ValueId> operands = {graph_field(state, 1, "q", "index_scores"),
                                        state_field(state, 1, "index_scores")};
   if (has_field(state, 1, "weights")) operands.push_back(graph_field(state, 1, "weights", "index_scores"));
+  if (within) operands.push_back(graph_field(state, 1, "within", "index_scores"));
   push_graph_value(state, add_node_one(state, OpKind::kIndexScores, operands, std::move(attributes)));
   return 1;
 }

@@ -259,6 +259,13 @@ TEST(Attention, SegmentsShareOneSoftmax) {
                       "local y = attend_segments { q = q, scale = 0.5, segments = { { state = s, widow = 3 } } }")),
                   "segment 1 has no field 'widow'"));
   EXPECT_TRUE(has(failure_of(attention_text("local y = index_scores { q = q, top = 3 }")), "wanted a state"));
+  const std::string two_levels = text_of(
+      attention_text("local some = index_scores { q = q, state = s, top = 4, block = 8, recent = 1 }\n"
+                     "local rows = index_scores { q = q, state = s, top = 6, within = some, within_block = 8 }\n"
+                     "local y = attend_segments { q = q, scale = 0.5, segments = { { state = s, select = rows } } }"));
+  EXPECT_TRUE(has(two_levels, "within_block = 8")) << two_levels;
+  EXPECT_TRUE(has(failure_of(attention_text("local y = index_scores { q = q, state = s, top = 6, within_block = 8 }")),
+                  "within_block without within"));
 }
 
 TEST(Control, RegionsAreFilledOnce) {

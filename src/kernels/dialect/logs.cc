@@ -20,7 +20,8 @@ class IndexScores final : public DeviceKernel {
     const tensor::View& q = call.inputs[0].view;
     const int64_t tokens = q.dim(0), groups = call.outputs[0].view.dim(1);
     if (tokens == 0) return ok_status();
-    const DeviceView* weights = device_operand(call.inputs, 2);
+    const bool weighted = options.at.weights >= 0, chosen = options.at.within >= 0;
+    const DeviceView* within = chosen ? &call.inputs[static_cast<size_t>(options.at.within)] : nullptr;
     // As many as the longest sequence has; known only now.
     const int64_t units = std::max<int64_t>(options.visible_units(state.longest), 1);
     const device::Buffer keys = FL_TRY(call.scratch(tokens * groups * units * 4));
@@ -29,7 +30,8 @@ class IndexScores final : public DeviceKernel {
                                state.pages,
                                call.batch->row_sequence,
                                call.batch->spans,
-                               weights != nullptr ? weights->data : device::Buffer(),
+                               weighted ? call.inputs[2].data : device::Buffer(),
+                               chosen ? within->data : device::Buffer(),
                                keys,
                                i32(state.max_pages),
                                i32(state.page_rows),
@@ -40,9 +42,13 @@ class IndexScores final : public DeviceKernel {
                                i32(options.rate),
                                i32(options.block),
                                i32(options.local),
+                               i32(options.first),
+                               i32(options.within_block),
+                               i32(chosen ? within->view.dim(1) : 1),
+                               i32(chosen ? within->view.dim(2) : 0),
                                i32(options.relu),
                                i32(options.per_head),
-                               i32(weights != nullptr),
+                               i32(weighted),
                                i32(units)};
     FL_TRY(call.queue.launch(keys_, {.grid = {(units + kDeviceThreads - 1) / kDeviceThreads, tokens, groups},
                                      .block = {kDeviceThreads, 1, 1},

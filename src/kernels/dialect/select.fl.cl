@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores over the rows of a state, and of them the highest: index_scores. The first kernel writes a key per unit (a row,
-// or a block of rows) that orders as the score does; the second, one block per query, finds the lowest key that is still
-// among the `top` highest, bit by bit, and names the units in ascending order.
+// or a block of rows) that orders as the score does, 0 for one that is no candidate; the second, one block per query,
+// finds the lowest key that is still among the `top` highest, bit by bit, and names the units in ascending order.
 #include "dialect/values.fl.h"
 
 #define FL_THREADS 64
 
-// Keys order as the numbers do; NaN is the highest.
+// Keys order as the numbers do; NaN is the highest. Never 0.
 FL_FUNCTION fl_u32 fl_order_key(float x) {
   const fl_u32 bits = fl_as_u32(fl_is_nan(x) ? FL_INFINITY : x + 0.0f);  // -0 becomes 0
   return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
@@ -14,9 +14,11 @@ FL_FUNCTION fl_u32 fl_order_key(float x) {
 
 FL_KERNEL(index_keys)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_GLOBAL(const fl_i64) pages,
                       FL_GLOBAL(const fl_i32) row_sequence, FL_GLOBAL(const fl_i32) sequences,
-                      FL_GLOBAL(const float) weights, FL_GLOBAL(fl_u32) keys, fl_i32 max_pages, fl_i32 page_rows,
-                      fl_i32 heads, fl_i32 width, fl_i64 offset, fl_i32 element_bytes, fl_i32 rate, fl_i32 block,
-                      fl_i32 local_blocks, fl_i32 relu, fl_i32 per_head, fl_i32 weighted, fl_i32 max_units) {
+                      FL_GLOBAL(const float) weights, FL_GLOBAL(const fl_i32) within, FL_GLOBAL(fl_u32) keys,
+                      fl_i32 max_pages, fl_i32 page_rows, fl_i32 heads, fl_i32 width, fl_i64 offset,
+                      fl_i32 element_bytes, fl_i32 rate, fl_i32 block, fl_i32 local_blocks, fl_i32 first_blocks,
+                      fl_i32 within_block, fl_i32 within_groups, fl_i32 within_count, fl_i32 relu, fl_i32 per_head,
+                      fl_i32 weighted, fl_i32 max_units) {
   const fl_i32 unit = (fl_i32)fl_global_id(0);
   const fl_i32 t = fl_group_id(1);
   const fl_i32 g = fl_group_id(2);
@@ -25,6 +27,20 @@ FL_KERNEL(index_keys)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_
   const fl_i32 visible = (position + 1) / rate;
   const fl_i32 units = (visible + block - 1) / block;
   if (unit >= units) return;
+  const fl_i64 place = ((fl_i64)t * fl_group_count(2) + g) * max_units + unit;
+  if (unit < first_blocks || unit >= units - local_blocks) {
+    keys[place] = fl_order_key(FL_INFINITY);
+    return;
+  }
+  if (within_block != 0) {
+    FL_GLOBAL(const fl_i32) names = within + ((fl_i64)t * within_groups + (within_groups == 1 ? 0 : g)) * within_count;
+    fl_i32 found = 0;
+    for (fl_i32 i = 0; i < within_count; ++i) found |= names[i] == unit * block / within_block ? 1 : 0;
+    if (found == 0) {
+      keys[place] = 0u;
+      return;
+    }
+  }
   const fl_i32 first_head = per_head != 0 ? g : 0;
   const fl_i32 end_head = per_head != 0 ? g + 1 : heads;
   float most = -FL_INFINITY;
@@ -41,8 +57,7 @@ FL_KERNEL(index_keys)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_
     }
     most = fl_max(most, score);
   }
-  if (unit >= units - local_blocks) most = FL_INFINITY;
-  keys[((fl_i64)t * fl_group_count(2) + g) * max_units + unit] = fl_order_key(most);
+  keys[place] = fl_order_key(most);
 }
 
 FL_FUNCTION fl_i32 fl_block_count(FL_LOCAL_POINTER(fl_i32) parts, fl_i32 value) {
@@ -67,7 +82,7 @@ FL_KERNEL(index_select)(FL_GLOBAL(const fl_u32) keys, FL_GLOBAL(const fl_i32) ro
   const fl_i32 units = ((position + 1) / rate + block - 1) / block;
   const fl_i64 list = (fl_i64)t * fl_group_count(0) + fl_group_id(0);
   FL_GLOBAL(const fl_u32) from = keys + list * max_units;
-  // The highest key that `top` units reach; 0 where there are no more units than that.
+  // The highest key that `top` units reach; 0 where there are not so many candidates.
   fl_u32 least = 0u;
   for (int bit = 31; bit >= 0; --bit) {
     const fl_u32 wanted = least | (1u << bit);
@@ -83,7 +98,7 @@ FL_KERNEL(index_select)(FL_GLOBAL(const fl_u32) keys, FL_GLOBAL(const fl_i32) ro
     const fl_i32 i = first + own;
     FL_BARRIER();
     above[own] = i < units && from[i] > least ? 1 : 0;
-    equal[own] = i < units && from[i] == least ? 1 : 0;
+    equal[own] = i < units && least != 0u && from[i] == least ? 1 : 0;
     FL_BARRIER();
     fl_i32 place = named;
     fl_i32 ties_before = 0;

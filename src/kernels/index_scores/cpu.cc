@@ -97,10 +97,12 @@ class TaskRun {
     task_ = task;
     sequence_ = &call_.batch->sequences[task.sequence];
     std::fill_n(units_, num_lists() * most_units_, kMinusInfinity);
+    mark_candidates();
     if (visible_units(task.num_tokens - 1) <= options_.top) return;  // all are named
     load_queries();
     for (int64_t first = task.begin; first < task.end; first += kKeyBlock) {
-      block(first, std::min(kKeyBlock, task.end - first));
+      const int64_t count = std::min(kKeyBlock, task.end - first);
+      if (any_candidate(first, count)) block(first, count);
     }
   }
 
@@ -111,11 +113,11 @@ class TaskRun {
     const int64_t token = list / groups();
     const int64_t first = task_.begin / options_.block;
     const int64_t end = std::min(visible_units(token), (task_.end + options_.block - 1) / options_.block);
-    const int64_t local = options_.first_local(position(token));
     candidates_.clear();
     for (int64_t unit = first; unit < end; ++unit) {
-      const float score =
-          unit >= local ? std::numeric_limits<float>::infinity() : units_[list * most_units_ + unit - first];
+      const bool forced = options_.is_forced(unit, position(token));
+      if (!forced && !is_candidate(list, unit * options_.block)) continue;
+      const float score = forced ? std::numeric_limits<float>::infinity() : units_[list * most_units_ + unit - first];
       candidates_.push_back({score, static_cast<int32_t>(unit)});
     }
     keep_best(candidates_, options_.top);
@@ -132,6 +134,32 @@ class TaskRun {
   int64_t position(int64_t token) const { return sequence_->start_position + task_.first_token + token; }
   int64_t visible_units(int64_t token) const { return options_.visible_units(position(token)); }
   int64_t row_of(int64_t token) const { return sequence_->first_row + task_.first_token + token; }
+
+  // What each list may choose from, a flag per candidate that begins before the part's end.
+  void mark_candidates() {
+    if (options_.within_block == 0) return;
+    num_candidates_ = task_.end == 0 ? 0 : options_.candidate_of(task_.end - 1) + 1;
+    wanted_.assign(static_cast<size_t>(num_lists() * num_candidates_), false);
+    for (int64_t list = 0; list < num_lists(); ++list) {
+      for (const int32_t number : index_candidates(call_, options_, row_of(list / groups()), list % groups())) {
+        if (number >= 0 && number < num_candidates_)
+          wanted_[static_cast<size_t>(list * num_candidates_ + number)] = true;
+      }
+    }
+  }
+  bool is_candidate(int64_t list, int64_t row) const {
+    return options_.within_block == 0 ||
+           wanted_[static_cast<size_t>(list * num_candidates_ + options_.candidate_of(row))];
+  }
+  bool any_candidate(int64_t first, int64_t count) const {
+    if (options_.within_block == 0) return true;
+    for (int64_t list = 0; list < num_lists(); ++list) {
+      for (int64_t c = options_.candidate_of(first); c <= options_.candidate_of(first + count - 1); ++c) {
+        if (wanted_[static_cast<size_t>(list * num_candidates_ + c)]) return true;
+      }
+    }
+    return false;
+  }
 
   void load_queries() {
     const int64_t rows = task_.num_tokens * heads_;
@@ -164,7 +192,7 @@ class TaskRun {
 
   void add_head(int64_t token, int64_t head, float* sums) const {
     const float* scores = scores_ + (token * heads_ + head) * kKeyBlock;
-    const bool weighted = call_.inputs.size() > 2;
+    const bool weighted = options_.at.weights >= 0;
     const float weight = weighted ? call_.inputs[2].as<const float>()[row_of(token) * heads_ + head] : 1.0f;
     if (options_.relu) {
       for (int64_t j = 0; j < kKeyBlock; ++j) sums[j] += weight * (scores[j] < 0 ? 0.0f : scores[j]);
@@ -192,6 +220,8 @@ class TaskRun {
   const plan::SequenceSpan* sequence_ = nullptr;
   float *q_, *scores_, *key_floats_, *units_;
   std::vector<Candidate> candidates_;
+  int64_t num_candidates_ = 0;  // per list, with `within`
+  std::vector<bool> wanted_;
 };
 
 // What a part leaves in the workspace per list: how many, then the best.

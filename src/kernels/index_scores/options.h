@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/kernel.h"
+#include "ops/attention/index_scores.h"
 
 namespace firstlight::kernels {
 
@@ -18,12 +19,27 @@ struct IndexScoresOptions final : Prepared {
   bool per_head = false;
   int64_t block = 1;
   int64_t local = 0;
+  int64_t first = 0;         // blocks
+  int64_t within_block = 0;  // rows of a candidate; 0: all rows are
+  ops::IndexScoresOperands at;
 
   int64_t visible_rows(int64_t position) const { return (position + 1) / rate; }
   // Rows or blocks that a query sees at least a part of, and the first of those that are named in any case.
   int64_t visible_units(int64_t position) const { return (visible_rows(position) + block - 1) / block; }
   int64_t first_local(int64_t position) const { return visible_units(position) - local; }
+  // Named whatever its score.
+  bool is_forced(int64_t unit, int64_t position) const { return unit < first || unit >= first_local(position); }
+  int64_t candidate_of(int64_t row) const { return row / within_block; }
 };
+
+// The candidates that a query's group may choose from; empty without `within`.
+inline std::span<const int32_t> index_candidates(const KernelCall& call, const IndexScoresOptions& options,
+                                                 int64_t token, int64_t group) {
+  if (options.at.within < 0) return {};
+  const tensor::View& view = call.inputs[static_cast<size_t>(options.at.within)];
+  const int64_t list = token * view.dim(1) + (view.dim(1) == 1 ? 0 : group);
+  return {view.as<const int32_t>() + list * view.dim(2), static_cast<size_t>(view.dim(2))};
+}
 
 inline Result<std::unique_ptr<Prepared>> prepare_index_scores(const PrepareInput& input) {
   const ops::Attributes& attributes = input.signature.attributes;
@@ -36,6 +52,9 @@ inline Result<std::unique_ptr<Prepared>> prepare_index_scores(const PrepareInput
   options->per_head = attributes.get_bool("per_head");
   options->block = attributes.get_int("block");
   options->local = attributes.get_int("recent");
+  options->first = attributes.get_int("first");
+  options->within_block = attributes.get_int("within_block");
+  options->at = ops::index_scores_operands(attributes, input.signature.operands.size());
   return std::unique_ptr<Prepared>(std::move(options));
 }
 
