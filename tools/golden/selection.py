@@ -80,7 +80,7 @@ def pair(name, scoring, keys, weights, rate, top, seen):
     y = torch.einsum("htj,jd->thd", scores.masked_fill(~seen, float("-inf")).softmax(-1), v[:, 0])
     tail = f"le(mul(floor(div(add(x0, 1.0), {rate}.0)), {rate}.0), x1)"
     yield case(f"{name}, attention", "attend_segments",
-               f'{{scale = 0.25, keys = "k, k", values = "v, v", windows = [0, {rate}], masks = [1.0, {tail}], select = [{rate}, 0]}}',
+               f'{{scale = 0.25, keys = "k, k", values = "v, v", windows = [0, {rate}], masks = [le(0.0, x1), {tail}], select = [{rate}, 0]}}',
                [q, rows], [log(1, k=k, v=v)] * 2, y)
 
 
