@@ -87,15 +87,27 @@ void reductions(std::vector<Case>& cases) {
       {data.ints({7, 5}, -100, 100), data.ints({5}, 0, 100)}, kExact);
   add(OpKind::kImap, "{expr = where(lt(x0, 0.0), neg(x0), max(x0, x1)), to = \"i32\"}",
       {data.ints({33}, -9, 9), data.ints({1}, 3, 4)}, kExact);
+  add(OpKind::kImap,
+      "{expr = sub(add(mul(abs(x0), sign(x1)), eq(x0, x1)), mod(x1, where(le(x0, x1), min(x0, x1), x2)))}",
+      {data.ints({6, 1, 4}, -9, 9), data.ints({5, 4}, -4, 4), data.ints({1}, -3, -2)}, kExact);
   for (const char* equation : {"tij,tjd->tid", "tij,tjd->tdi", "tij,tjd->t", "tij,tjd->jit"}) {
     add(OpKind::kEinsum, "{equation = \"" + std::string(equation) + "\"}", {f({5, 4, 3}), f({5, 3, 33})});
   }
   add(OpKind::kEinsum, "{equation = \"ab,ab->\"}", {f({3, 40}), data.floats(DType::kBF16, {3, 40})});
   add(OpKind::kEinsum, "{equation = \"a,b->ab\"}", {f({3}), f({0})});
   add(OpKind::kConv2d, "{padding = [1]}", {f({2, 3, 5, 6}), f({4, 3, 3, 2}), f({4})});
+  add(OpKind::kConv2d, "{padding = [1, 0, 2, 1], stride = [2, 1], dilation = [1, 2], groups = 2}",
+      {data.floats(DType::kBF16, {2, 4, 7, 9}), data.floats(DType::kF16, {6, 2, 3, 2})});
+  add(OpKind::kPool2d, "{op = \"mean\", kernel = [3, 2], stride = [1, 2], padding = [1]}", {f({2, 3, 5, 6})});
+  add(OpKind::kPool2d, "{op = \"mean\", kernel = [2], stride = [1], padding = [1, 0, 1, 1], count_padding = false}",
+      {data.floats(DType::kBF16, {1, 2, 4, 3})});
   add(OpKind::kPool2d, "{op = \"max\", kernel = [2], stride = [2]}",
       {Data::from({1, 1, 2, 4}, {kNan, 1.0f, 2.0f, -kInf, -kInf, -5.0f, 3.0f, 4.0f})}, kExact);
   add(OpKind::kInterp2d, "{size = [3, 8], mode = \"bilinear\"}", {f({2, 2, 5, 6})});
+  for (const char* mode : {"\"nearest\"", "\"bilinear\", align_corners = true", "\"bicubic\"",
+                           "\"bicubic\", antialias = true", "\"bilinear\", antialias = true"}) {
+    add(OpKind::kInterp2d, "{size = [3, 8], mode = " + std::string(mode) + "}", {f({1, 2, 11, 5})});
+  }
   add(OpKind::kIndexMask, "{size = 9}", {data.ints({6, 3}, -1, 10)}, kExact);
 }
 

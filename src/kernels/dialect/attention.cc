@@ -83,10 +83,7 @@ Result<std::unique_ptr<DeviceKernel>> prepare_rope_step(const DevicePrepare& pre
   auto kernel = FL_TRY(prepare.modules.kernel(kPath, "", {{"FL_ROPE", "1"}}, "rope"));
   std::vector<float> values;
   append_table(rope.plain, static_cast<size_t>(rope.length / 2), values);
-  device::Device& device = prepare.modules.device();
-  device::Buffer plain = FL_TRY(device.allocate(static_cast<int64_t>(values.size() * sizeof(float))));
-  FL_TRY(device.compute().copy_in(plain, bytes_of(values)));
-  FL_TRY(device.compute().finish());
+  device::Buffer plain = FL_TRY(resident_table(prepare.modules.device(), values));
   return std::unique_ptr<DeviceKernel>(std::make_unique<Rope>(std::move(kernel), std::move(options), std::move(plain)));
 }
 

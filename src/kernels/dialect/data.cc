@@ -41,7 +41,7 @@ class GatherRows final : public DeviceKernel {
     if (moves_) {
       return launch_elements(call.queue, kernel_, out.num_elements(),
                              {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data, out.num_elements(),
-                              std::max<int64_t>(ids, 1), rows, inner});
+                              std::max<int64_t>(ids, 1), rows, inner, std::max<int64_t>(ids, 1)});
     }
     const int64_t columns = table.rank == 1 ? 1 : table.dim(-1);
     if (inner == 0) return ok_status();
@@ -77,9 +77,10 @@ class GatherLast final : public DeviceKernel {
   explicit GatherLast(device::Kernel kernel) : kernel_(std::move(kernel)) {}
   Status launch(const DeviceCall& call) const override {
     const tensor::View& out = call.outputs[0].view;
-    return launch_elements(call.queue, kernel_, out.num_elements(),
-                           {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data, out.num_elements(),
-                            view_row_elements(out), view_row_elements(call.inputs[0].view), int64_t{1}});
+    return launch_elements(
+        call.queue, kernel_, out.num_elements(),
+        {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data, out.num_elements(), view_row_elements(out),
+         view_row_elements(call.inputs[0].view), int64_t{1}, out.num_elements()});
   }
 
  private:
@@ -91,6 +92,37 @@ Result<std::unique_ptr<DeviceKernel>> prepare_gather_last(const DevicePrepare& p
   auto kernel =
       FL_TRY(prepare.modules.kernel(kPath, "", {{"FL_GATHER_UNITS", "1"}, {"FL_UNIT", unit.type}}, "gather_units"));
   return std::unique_ptr<DeviceKernel>(std::make_unique<GatherLast>(std::move(kernel)));
+}
+
+class Take final : public DeviceKernel {
+ public:
+  Take(device::Kernel kernel, int64_t unit_bytes, int64_t axis, int64_t count, device::Buffer indices)
+      : kernel_(std::move(kernel)), unit_bytes_(unit_bytes), axis_(axis), count_(count), indices_(std::move(indices)) {}
+  Status launch(const DeviceCall& call) const override {
+    const UnitAxes from = unit_axes(call.inputs[0].view);
+    const auto at = static_cast<size_t>(ops::resolve_axis(axis_, call.inputs[0].view.rank));
+    const int64_t total = call.outputs[0].data.bytes() / unit_bytes_;
+    return launch_elements(call.queue, kernel_, total,
+                           {call.inputs[0].data, indices_, call.outputs[0].data, total, count_, from.dims[at],
+                            from.strides[at] / unit_bytes_, count_});
+  }
+
+ private:
+  device::Kernel kernel_;
+  int64_t unit_bytes_, axis_, count_;
+  device::Buffer indices_;
+};
+
+Result<std::unique_ptr<DeviceKernel>> prepare_take(const DevicePrepare& prepare) {
+  const Unit unit = unit_of(element_bytes(prepare.signature.operands[0].dtype));
+  auto kernel =
+      FL_TRY(prepare.modules.kernel(kPath, "", {{"FL_GATHER_UNITS", "1"}, {"FL_UNIT", unit.type}}, "gather_units"));
+  std::vector<int32_t> indices;
+  for (const int64_t index : prepare.signature.attributes.get_ints("indices")) indices.push_back(i32(index));
+  auto table = FL_TRY(resident_table(prepare.modules.device(), indices));
+  return std::unique_ptr<DeviceKernel>(std::make_unique<Take>(std::move(kernel), unit.bytes,
+                                                              prepare.signature.attributes.get_int("axis"),
+                                                              static_cast<int64_t>(indices.size()), std::move(table)));
 }
 
 // A copy between two strided places; sizes in units of the type, strides in bytes.
@@ -275,6 +307,7 @@ Result<std::unique_ptr<DeviceKernel>> prepare_index_mask(const DevicePrepare& pr
 constexpr DeviceBody kBodies[] = {
     {"gather_rows_any_any_dialect", prepare_gather_rows},
     {"gather_last_any_any_dialect", prepare_gather_last},
+    {"take_any_any_dialect", prepare_take},
     {"transpose_any_any_dialect", prepare_copies},
     {"slice_any_any_dialect", prepare_copies},
     {"concat_any_any_dialect", prepare_copies},

@@ -26,13 +26,14 @@ FL_KERNEL(gather_rows)(FL_GLOBAL(const fl_u8) table, FL_GLOBAL(const fl_i32) ids
 //@end
 
 //@if FL_GATHER_UNITS
-// Units of FL_UNIT: out[o, j] = from[o, index[o, j]] along an axis of `size` units (rows: o is 0, many units follow).
+// Units of FL_UNIT: out[o, j] = from[o, index[o, j]] along an axis of `size` places of `inner` units (rows: o is 0);
+// `period` numbers of the index, then it begins again.
 FL_KERNEL(gather_units)(FL_GLOBAL(const FL_UNIT) from, FL_GLOBAL(const fl_i32) index, FL_GLOBAL(FL_UNIT) out,
-                        fl_i64 total, fl_i64 per_outer, fl_i64 size, fl_i64 inner) {
+                        fl_i64 total, fl_i64 per_outer, fl_i64 size, fl_i64 inner, fl_i64 period) {
   const fl_i64 at = fl_global_id(0);
   if (at >= total) return;
   const fl_i64 place = at / inner;
-  const fl_i64 id = index[place];
+  const fl_i64 id = index[place % period];
   const fl_i64 outer = place / per_outer;
   out[at] = id < 0 || id >= size ? (FL_UNIT)0 : from[(outer * size + id) * inner + at % inner];
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // einsum on devices: the kernel is printed for the number of letters, a thread per result; sizes and strides are
-// arguments. Sums carry what each product and addition rounds off (T. Ogita, S. Rump, S. Oishi, "Accurate sum and dot
-// product", 2005): mixing matrices cancel, and the work is small.
+// arguments. Sums carry what each product and addition rounds off: mixing matrices cancel, and the work is small.
 #include "ops/linear/einsum.h"
 #include "kernels/dialect/launches.h"
 
@@ -36,12 +35,9 @@ std::string einsum_source(const ops::EinsumEquation& equation, tensor::DType a, 
   }
   return "FL_KERNEL(einsum)(FL_GLOBAL(const fl_u8) a, FL_GLOBAL(const fl_u8) b, FL_GLOBAL(float) out, fl_i64 total" +
          parameters + ") {\n  const fl_i64 at = fl_global_id(0);\n  if (at >= total) return;\n  fl_i64 rest = at;\n" +
-         "  fl_i64 a_first = 0;\n  fl_i64 b_first = 0;\n" + places + "  float sum = 0.0f;\n  float rest_sum = 0.0f;\n" +
-         opens + "  const float x = " + load_word(a) + "(a, " + a_sum + ");\n  const float y = " + load_word(b) +
-         "(b, " + b_sum + ");\n" +
-         "  const float product = x * y;\n  const float next = sum + product;\n  const float part = next - sum;\n"
-         "  rest_sum += (sum - (next - part)) + (product - part) + fl_fma(x, y, -product);\n  sum = next;\n" +
-         closes + "  out[at] = fl_is_nan(rest_sum) ? sum : sum + rest_sum;\n}\n";
+         "  fl_i64 a_first = 0;\n  fl_i64 b_first = 0;\n" + places + "  fl_exact_sum sum = fl_exact_from(0.0f);\n" +
+         opens + "  sum = fl_exact_add_product(sum, " + load_word(a) + "(a, " + a_sum + "), " + load_word(b) + "(b, " +
+         b_sum + "));\n" + closes + "  out[at] = fl_exact_value(sum);\n}\n";
 }
 
 class Einsum final : public DeviceKernel {

@@ -40,6 +40,15 @@ inline const DeviceView* device_operand(std::span<const DeviceView> inputs, size
 
 inline int64_t view_row_elements(const tensor::View& view) { return view.rank == 0 ? 1 : view.dim(-1); }
 
+// A table that belongs to a step: in device memory when this returns.
+template <typename T>
+Result<device::Buffer> resident_table(device::Device& device, const std::vector<T>& values) {
+  device::Buffer table = FL_TRY(device.allocate(static_cast<int64_t>(values.size() * sizeof(T))));
+  FL_TRY(device.compute().copy_in(table, std::as_bytes(std::span(values))));
+  FL_TRY(device.compute().finish());
+  return table;
+}
+
 // The batch counted in groups of `rate` tokens that are completed in it, in the form of DeviceBatch.
 struct DeviceGroups {
   device::Buffer owners;  // i32[G]: the sequence of every group
@@ -49,6 +58,7 @@ Result<DeviceGroups> upload_groups(const DeviceCall& call, int64_t rate);
 
 // One function per file that defines bodies.
 std::span<const DeviceBody> device_data_bodies();
+std::span<const DeviceBody> device_axis_bodies();
 std::span<const DeviceBody> device_map_bodies();
 std::span<const DeviceBody> device_rows_bodies();
 std::span<const DeviceBody> device_linear_bodies();
@@ -56,5 +66,7 @@ std::span<const DeviceBody> device_attention_bodies();
 std::span<const DeviceBody> device_recurrence_bodies();
 std::span<const DeviceBody> device_log_bodies();
 std::span<const DeviceBody> device_einsum_bodies();
+std::span<const DeviceBody> device_quant_bodies();
+std::span<const DeviceBody> device_vision_bodies();
 
 }  // namespace firstlight::kernels

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise formulas on devices: the kernel is printed, with the operands' types and as many axes as the shapes need
-// once neighbouring ones are joined.
+// Element-wise formulas on devices, map and imap: the kernel is printed, with the operands' types and as many axes as
+// the shapes need once neighbouring ones are joined.
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "kernels/dialect/launches.h"
 #include "ops/expression_source.h"
 
 namespace firstlight::kernels {
 namespace {
+
+using tensor::DType;
 
 constexpr size_t kAxes = tensor::kMaxRank;
 
@@ -45,19 +48,27 @@ Axes broadcast_axes(std::span<const DeviceView> inputs, const tensor::View& out)
   return all;
 }
 
+// What is printed of one element: the type of the formula's values, how each operand is read at a<i> into v<i>, the
+// statements of the formula and of storing its value at `at`.
+struct Element {
+  std::string type;
+  std::vector<std::string> reads;
+  std::string statements;
+};
+
 // The kernel over `rank` axes. Sizes but the first, then strides per operand, are arguments.
-std::string map_source(std::span<const tensor::Type> operands, const ops::Expression& expr, size_t rank) {
-  std::string parameters, places, steps;
-  std::vector<std::string> inputs;
-  for (size_t i = 0; i < operands.size(); ++i) {
+std::string map_source(const Element& element, size_t rank) {
+  std::string parameters, places, steps, loads;
+  const size_t operands = element.reads.size();
+  for (size_t i = 0; i < operands; ++i) {
     const std::string n = std::to_string(i);
     parameters += "FL_GLOBAL(const fl_u8) x" + n + ", ";
     places += "  fl_i64 a" + n + " = 0;\n";
-    inputs.push_back("v" + n);
+    loads += "  const " + element.type + " v" + n + " = " + element.reads[i] + ";\n";
   }
-  parameters += "FL_GLOBAL(float) out, fl_i64 total";
+  parameters += "FL_GLOBAL(fl_u8) out, fl_i64 total";
   for (size_t axis = 1; axis < rank; ++axis) parameters += ", fl_i64 d" + std::to_string(axis);
-  for (size_t i = 0; i < operands.size(); ++i) {
+  for (size_t i = 0; i < operands; ++i) {
     for (size_t axis = 0; axis < rank; ++axis) {
       parameters += ", fl_i64 s" + std::to_string(i) + "_" + std::to_string(axis);
     }
@@ -65,20 +76,92 @@ std::string map_source(std::span<const tensor::Type> operands, const ops::Expres
   for (size_t axis = rank; axis-- > 0;) {
     const std::string a = std::to_string(axis);
     const std::string index = axis == 0 ? "rest" : "rest % d" + a;
-    for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t i = 0; i < operands; ++i) {
       const std::string n = std::to_string(i);
       steps += "  a" + n + " += " + index + " * s" + n + "_" + a + ";\n";
     }
     if (axis > 0) steps += "  rest /= d" + a + ";\n";
   }
-  std::string loads;
+  return "FL_KERNEL(map)(" + parameters + ") {\n  const fl_i64 at = fl_global_id(0);\n  if (at >= total) return;\n" +
+         "  fl_i64 rest = at;\n" + places + steps + loads + element.statements + "}\n";
+}
+
+Element float_element(std::span<const tensor::Type> operands, const ops::Expression& expr) {
+  Element element{"float", {}, ""};
+  std::vector<std::string> inputs;
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string n = std::to_string(i);
-    loads += "  const float v" + n + " = " + load_word(operands[i].dtype) + "(x" + n + ", a" + n + ");\n";
+    element.reads.push_back(load_word(operands[i].dtype) + "(x" + n + ", a" + n + ")");
+    inputs.push_back("v" + n);
   }
   const ops::ExpressionSource body = ops::expression_source(expr, inputs, "t", "  ");
-  return "FL_KERNEL(map)(" + parameters + ") {\n  const fl_i64 at = fl_global_id(0);\n  if (at >= total) return;\n" +
-         "  fl_i64 rest = at;\n" + places + steps + loads + body.statements + "  out[at] = " + body.value + ";\n}\n";
+  element.statements = body.statements + "  fl_at(float, out, at) = " + body.value + ";\n";
+  return element;
+}
+
+// One operation of imap on fl_i64: sums and products wrap.
+std::string integer_operation(ops::ExprOp op, const std::array<std::string, 3>& x) {
+  const auto wrapped = [](const std::string& text) { return "(fl_i64)(" + text + ")"; };
+  const auto u = [&](size_t i) { return "(fl_u64)" + x[i]; };
+  switch (op) {
+    case ops::ExprOp::kAdd:
+      return wrapped(u(0) + " + " + u(1));
+    case ops::ExprOp::kSub:
+      return wrapped(u(0) + " - " + u(1));
+    case ops::ExprOp::kMul:
+      return wrapped(u(0) + " * " + u(1));
+    case ops::ExprOp::kXor:
+      return wrapped(u(0) + " ^ " + u(1));
+    case ops::ExprOp::kNeg:
+      return wrapped("(fl_u64)0 - " + u(0));
+    case ops::ExprOp::kAbs:
+      return x[0] + " < 0 ? " + wrapped("(fl_u64)0 - " + u(0)) + " : " + x[0];
+    case ops::ExprOp::kSign:
+      return "(" + x[0] + " > 0 ? 1 : 0) - (" + x[0] + " < 0 ? 1 : 0)";
+    case ops::ExprOp::kMin:
+      return x[0] + " < " + x[1] + " ? " + x[0] + " : " + x[1];
+    case ops::ExprOp::kMax:
+      return x[0] + " > " + x[1] + " ? " + x[0] + " : " + x[1];
+    case ops::ExprOp::kMod:
+      return "fl_modulo(" + x[0] + ", " + x[1] + ")";
+    case ops::ExprOp::kLt:
+      return x[0] + " < " + x[1] + " ? 1 : 0";
+    case ops::ExprOp::kLe:
+      return x[0] + " <= " + x[1] + " ? 1 : 0";
+    case ops::ExprOp::kEq:
+      return x[0] + " == " + x[1] + " ? 1 : 0";
+    case ops::ExprOp::kWhere:
+      return x[0] + " != 0 ? " + x[1] + " : " + x[2];
+    default:
+      FL_CHECK(false);  // the operator's own rule admits no other
+  }
+}
+
+Element integer_element(std::span<const tensor::Type> operands, const ops::Expression& expr, DType to) {
+  const auto word = [](DType dtype) { return dtype == DType::kI32 ? "fl_i32" : "fl_i64"; };
+  Element element{"fl_i64", {}, ""};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::string n = std::to_string(i);
+    element.reads.push_back("fl_at(const " + std::string(word(operands[i].dtype)) + ", x" + n + ", a" + n + ")");
+  }
+  std::vector<std::string> names;
+  for (const ops::ExprTerm& term : expr.terms()) {
+    if (term.op == ops::ExprOp::kInput) {
+      names.push_back("v" + std::to_string(term.input));
+      continue;
+    }
+    std::array<std::string, 3> args;
+    for (size_t k = 0; k < 3; ++k) {
+      if (term.args[k] >= 0) args[k] = names[static_cast<size_t>(term.args[k])];
+    }
+    const std::string value = term.op == ops::ExprOp::kConstant ? std::to_string(static_cast<int64_t>(term.constant))
+                                                                : integer_operation(term.op, args);
+    names.push_back("t" + std::to_string(names.size()));
+    element.statements += "  const fl_i64 " + names.back() + " = " + value + ";\n";
+  }
+  const std::string narrowed = to == DType::kI32 ? "(fl_i32)(fl_u32)(fl_u64)" : "";
+  element.statements += "  fl_at(" + std::string(word(to)) + ", out, at) = " + narrowed + names.back() + ";\n";
+  return element;
 }
 
 class Map final : public DeviceKernel {
@@ -121,12 +204,15 @@ size_t most_axes(const catalog::Signature& signature) {
 Result<std::unique_ptr<DeviceKernel>> prepare_map(const DevicePrepare& prepare) {
   const catalog::Signature& signature = prepare.signature;
   const size_t rank = std::max<size_t>(most_axes(signature), 1);
-  const std::string source = map_source(signature.operands, signature.attributes.get_expression("expr"), rank);
-  auto kernel = FL_TRY(prepare.modules.kernel("dialect/map.fl.cl", source, {}, "map"));
+  const ops::Expression& expr = signature.attributes.get_expression("expr");
+  const Element element = signature.op == ops::OpKind::kMap
+                              ? float_element(signature.operands, expr)
+                              : integer_element(signature.operands, expr, signature.results[0].dtype);
+  auto kernel = FL_TRY(prepare.modules.kernel("dialect/map.fl.cl", map_source(element, rank), {}, "map"));
   return std::unique_ptr<DeviceKernel>(std::make_unique<Map>(std::move(kernel), rank));
 }
 
-constexpr DeviceBody kBodies[] = {{"map_any_f32_dialect", prepare_map}};
+constexpr DeviceBody kBodies[] = {{"map_any_f32_dialect", prepare_map}, {"imap_any_any_dialect", prepare_map}};
 
 }  // namespace
 

@@ -40,7 +40,8 @@ std::string wanted_parts(std::string_view text, const DeviceModules::Defines& de
 using Bodies = std::span<const DeviceBody> (*)();
 constexpr Bodies kFamilies[] = {device_data_bodies,   device_map_bodies,       device_rows_bodies,
                                 device_linear_bodies, device_attention_bodies, device_recurrence_bodies,
-                                device_log_bodies,    device_einsum_bodies};
+                                device_log_bodies,    device_einsum_bodies,    device_axis_bodies,
+                                device_quant_bodies,  device_vision_bodies};
 
 std::unordered_map<std::string_view, DeviceBody> collect() {
   std::unordered_map<std::string_view, DeviceBody> bodies;

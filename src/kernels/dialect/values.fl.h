@@ -33,3 +33,33 @@ FL_FUNCTION fl_i32 fl_saturated_i32(float v) {
   if (v >= 2147483648.0f) return 2147483647;
   return (fl_i32)v;
 }
+
+// A sum that carries what its additions round off (T. Ogita, S. Rump, S. Oishi, "Accurate sum and dot product", 2005).
+typedef struct {
+  float sum;
+  float rest;
+} fl_exact_sum;
+
+FL_FUNCTION fl_exact_sum fl_exact_from(float v) {
+  fl_exact_sum s;
+  s.sum = v;
+  s.rest = 0.0f;
+  return s;
+}
+
+FL_FUNCTION fl_exact_sum fl_exact_add(fl_exact_sum s, float v) {
+  const float next = s.sum + v;
+  const float part = next - s.sum;
+  s.rest += (s.sum - (next - part)) + (v - part);
+  s.sum = next;
+  return s;
+}
+
+FL_FUNCTION fl_exact_sum fl_exact_add_product(fl_exact_sum s, float x, float y) {
+  const float product = x * y;
+  s = fl_exact_add(s, product);
+  s.rest += fl_fma(x, y, -product);
+  return s;
+}
+
+FL_FUNCTION float fl_exact_value(fl_exact_sum s) { return fl_is_nan(s.rest) ? s.sum : s.sum + s.rest; }
