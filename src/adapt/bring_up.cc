@@ -91,7 +91,7 @@ Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const Bri
   loaded->intake_seconds = watch.lap();
   auto plan = FL_TRY(compiler::compile(loaded->model.graph, compile_options(options, target), &loaded->passes));
   loaded->compile_seconds = watch.lap();
-  loaded->pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options.num_threads});
+  loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads}));
   loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));
   loaded->load_seconds = watch.lap();
   return loaded;

@@ -75,8 +75,9 @@ struct Values {
 
 class Converter {
  public:
-  Converter(const formats::Checkpoint& checkpoint, const ir::Graph& graph, const ConvertOptions& options)
-      : checkpoint_(checkpoint), graph_(graph), options_(options), pool_({.num_threads = options.num_threads}) {}
+  Converter(const formats::Checkpoint& checkpoint, const ir::Graph& graph, const ConvertOptions& options,
+            ThreadPool& pool)
+      : checkpoint_(checkpoint), graph_(graph), options_(options), pool_(pool) {}
 
   // The head that repeats the embedding byte for byte is not written.
   bool drop_repeated_head(std::vector<Output>& outputs) const {
@@ -197,7 +198,7 @@ class Converter {
   const formats::Checkpoint& checkpoint_;
   const ir::Graph& graph_;
   const ConvertOptions& options_;
-  ThreadPool pool_;
+  ThreadPool& pool_;
   int64_t done_ = 0, total_ = 0;
   std::vector<float> exact_, rounded_;
   std::vector<std::byte> encoded_;
@@ -234,7 +235,8 @@ Status write_all(const formats::Checkpoint& checkpoint, const std::string& direc
   const intake::ReleasedForm form = FL_TRY(intake::released_form(checkpoint, options.intake));
   result.warnings = form.model.warnings;
   std::vector<Output> outputs = list_outputs(form.weights);
-  Converter converter(checkpoint, form.weights, options);
+  const auto pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads}));
+  Converter converter(checkpoint, form.weights, options, *pool);
   const bool tied = converter.drop_repeated_head(outputs);
   FL_TRY(converter.write(outputs, directory, result));
   const std::string config = released_config_text(form, options.dtype, tied, result.warnings);

@@ -110,7 +110,7 @@ class GateRunner {
   }
 
   Status load(Gate& gate) {
-    loaded().pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = options_.bring_up.num_threads});
+    loaded().pool = FL_TRY(ThreadPool::create({.num_threads = options_.bring_up.num_threads}));
     BringUpOptions bring_up = options_.bring_up;
     loaded().device = FL_TRY(open_backend(bring_up));
     bring_up.device = loaded().device.get();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/start_thread.h"
 
 namespace firstlight {
 namespace {
@@ -158,7 +159,17 @@ std::byte* Worker::scratch(size_t bytes) {
   return place.scratch.get();
 }
 
-ThreadPool::ThreadPool(const Options& options) : state_(std::make_unique<State>()) {
+Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const Options& options) {
+  std::unique_ptr<ThreadPool> pool(new ThreadPool);
+  FL_TRY(pool->start(options));
+  return pool;
+}
+
+ThreadPool::ThreadPool() : state_(std::make_unique<State>()) {}
+
+ThreadPool::ThreadPool(const Options& options) : ThreadPool() { FL_CHECK(start(options).ok()); }
+
+Status ThreadPool::start(const Options& options) {
   State& state = *state_;
   state.cores = allowed_cores();
   state.count = options.num_threads > 0 ? options.num_threads : static_cast<int>(state.cores.size());
@@ -172,8 +183,10 @@ ThreadPool::ThreadPool(const Options& options) : state_(std::make_unique<State>(
     worker.pool_ = this;
     worker.index_ = i;
     worker.count_ = state.count;
-    state.threads.emplace_back([&state, worker] { state.serve(worker); });
+    const std::string what = "thread " + std::to_string(i + 1) + " of " + std::to_string(state.count);
+    state.threads.push_back(FL_TRY(start_thread(what, [&state, worker] { state.serve(worker); })));
   }
+  return ok_status();
 }
 
 ThreadPool::~ThreadPool() {

@@ -10,6 +10,8 @@
 #include <memory>
 #include <span>
 
+#include "base/status.h"
+
 namespace firstlight {
 
 class ThreadPool;
@@ -53,6 +55,9 @@ class ThreadPool {
     bool pin = true;       // bind thread i to the i-th allowed core
     int64_t spin_us = 50;  // how long a waiter spins before it parks
   };
+  // Errors: kUnavailable where the system gives fewer threads.
+  static Result<std::unique_ptr<ThreadPool>> create(const Options& options);
+  // The same where that many threads are sure to be had; FL_CHECKs.
   explicit ThreadPool(const Options& options);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -65,6 +70,9 @@ class ThreadPool {
 
  private:
   friend class Worker;
+  ThreadPool();
+  Status start(const Options& options);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -27,9 +27,13 @@ Json describe_cpu(const CommonFlags& common, bool measure) {
                 {"memory_bytes", cpu.memory_bytes},
                 {"available_bytes", cpu.available_bytes}};
   if (!measure) return entry;
-  ThreadPool pool({.num_threads = common.threads});
-  const target::CpuRoof roof = device::measure_cpu(cpu, pool);
-  entry["measured"] = {{"threads", pool.num_threads()},
+  const auto pool = ThreadPool::create({.num_threads = common.threads});
+  if (!pool.ok()) {
+    entry["refused"] = pool.status().message();
+    return entry;
+  }
+  const target::CpuRoof roof = device::measure_cpu(cpu, **pool);
+  entry["measured"] = {{"threads", (*pool)->num_threads()},
                        {"read_gbps", roof.read_gbps},
                        {"f32_tflops", roof.f32_tflops},
                        {"bf16_tflops", roof.bf16_tflops},

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/start_thread.h"
 #include "ir/text.h"
 
 namespace firstlight::intake {
@@ -74,7 +75,11 @@ Result<std::set<std::string>> find_unbound_keys(const TraceInput& input, const C
   };
   std::vector<std::thread> workers;
   const size_t wanted = std::min(static_cast<size_t>(std::max(threads, 1)), leaves.size());
-  for (size_t i = 1; i < wanted; ++i) workers.emplace_back(work);
+  for (size_t i = 1; i < wanted; ++i) {
+    auto started = start_thread("a probing thread", work);
+    if (!started.ok()) break;  // slower with fewer, not wrong
+    workers.push_back(*std::move(started));
+  }
   work();
   for (std::thread& worker : workers) worker.join();
   return unbound;

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iostream>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -128,6 +132,24 @@ TEST(ThreadPool, WorksWithoutSpinning) {
     }
   });
   EXPECT_EQ(sum, 500);
+}
+
+// With room for a few stacks more: what `ulimit -v` makes of a machine with many cores.
+void start_too_many() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  const rlim_t bytes = pages * 4096 + (rlim_t{64} << 20);
+  const rlimit limit{bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::exit(2);
+  const auto pool = ThreadPool::create({.num_threads = 1024});
+  std::cerr << pool.status().message();
+  std::exit(pool.status().code() == StatusCode::kUnavailable ? 0 : 1);
+}
+
+TEST(ThreadPoolDeathTest, TooManyThreadsAreRefusedInWords) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(start_too_many(), testing::ExitedWithCode(0), "thread [0-9]+ of 1024 could not be started: ");
 }
 
 TEST(ThreadPoolDeathTest, NestedRunIsABug) {

@@ -69,22 +69,30 @@ void BlockRunner::stop(Stop kind, int operation, int line) {
   switch_fiber(thread.fiber, host_);
 }
 
-void BlockRunner::start(int32_t index) {
+Status BlockRunner::start(int32_t index) {
   Thread& thread = threads_[index];
   if (free_stacks_.empty()) {
-    stacks_.push_back(std::make_unique<FiberStack>());
+    auto stack = FiberStack::make();
+    if (stack == nullptr) {
+      return out_of_memory("a stack of " + std::to_string(FiberStack::kStackBytes) + " bytes for a thread of kernel '" +
+                           kernel_->name + "' (as many as " + std::to_string(threads_.size()) +
+                           " are needed on each thread of the host) could not be had: a limit of this process");
+    }
+    stacks_.push_back(std::move(stack));
     free_stacks_.push_back(static_cast<int>(stacks_.size()) - 1);
   }
   thread.stack = free_stacks_.back();
   free_stacks_.pop_back();
   start_fiber(thread.fiber, *stacks_[thread.stack], enter, this);
   thread.started = true;
+  return ok_status();
 }
 
 void BlockRunner::resume(int32_t index) {
   fl_simt_block& block = header_.block;
   Thread& thread = threads_[index];
-  if (!thread.started) start(index);
+  if (!thread.started) fault_ = start(index);
+  if (!fault_.ok()) return;
   block.thread = index;
   block.local[0] = index % block.block[0];
   block.local[1] = index / block.block[0] % block.block[1];

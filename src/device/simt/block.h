@@ -27,7 +27,7 @@ class BlockRunner {
     bool poison_local;       // fill local memory with NaN before each block
   };
 
-  // Errors: kInvalidArgument with the kernel's fault, as a sentence.
+  // Errors: kInvalidArgument with the kernel's fault, as a sentence; kOutOfMemory without stacks for its threads.
   Status run(const fl_simt_kernel& kernel, const fl_simt_argument* arguments, const Shape& shape,
              const std::array<int32_t, 3>& group);
 
@@ -53,7 +53,7 @@ class BlockRunner {
 
   void begin(const Shape& shape, const std::array<int32_t, 3>& group);
   void resume(int32_t index);
-  void start(int32_t index);
+  Status start(int32_t index);
   void stop(Stop kind, int operation, int line);
   // One turn of all threads. False: every thread has ended, or there was a fault.
   bool turn();

@@ -78,11 +78,11 @@ void begin(void* packed) {
 
 }  // namespace
 
-FiberStack::FiberStack() {
+std::unique_ptr<FiberStack> FiberStack::make() {
   void* memory = mmap(nullptr, kPageBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  FL_CHECK(memory != MAP_FAILED);
-  base_ = static_cast<std::byte*>(memory);
-  FL_CHECK(mprotect(base_, kPageBytes, PROT_NONE) == 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::unique_ptr<FiberStack> stack(new FiberStack(static_cast<std::byte*>(memory)));
+  return mprotect(memory, kPageBytes, PROT_NONE) == 0 ? std::move(stack) : nullptr;
 }
 
 FiberStack::~FiberStack() { munmap(base_, kPageBytes + kStackBytes); }

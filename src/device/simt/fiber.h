@@ -4,13 +4,15 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 namespace firstlight::device {
 
 // A stack with an unmapped page below it, so that running over its end is a fault and not silent.
 class FiberStack {
  public:
-  FiberStack();
+  // Null where the system gives no memory.
+  static std::unique_ptr<FiberStack> make();
   ~FiberStack();
   FiberStack(const FiberStack&) = delete;
   FiberStack& operator=(const FiberStack&) = delete;
@@ -22,6 +24,7 @@ class FiberStack {
   static constexpr size_t kStackBytes = 128 << 10;
 
  private:
+  explicit FiberStack(std::byte* base) : base_(base) {}
   std::byte* base_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/start_thread.h"
+
 namespace firstlight::device {
 
 struct HostQueue::Point final : Event::State {
@@ -29,8 +31,14 @@ struct HostQueue::Point final : Event::State {
   Status status;
 };
 
-HostQueue::HostQueue(std::function<Status()> is_usable)
-    : is_usable_(std::move(is_usable)), thread_([this] { serve(); }) {}
+HostQueue::HostQueue(std::function<Status()> is_usable) : is_usable_(std::move(is_usable)) {
+  auto started = start_thread("a queue's thread", [this] { serve(); });
+  if (started.ok()) {
+    thread_ = *std::move(started);
+  } else {
+    failed_ = started.status();
+  }
+}
 
 HostQueue::~HostQueue() {
   {
@@ -38,7 +46,7 @@ HostQueue::~HostQueue() {
     stopping_ = true;
     wake_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void HostQueue::serve() {
@@ -64,6 +72,7 @@ void HostQueue::serve() {
 }
 
 void HostQueue::push(std::function<Status()> work) {
+  if (!thread_.joinable()) return;
   const std::lock_guard lock(mutex_);
   items_.push_back({std::move(work), nullptr});
   wake_.notify_one();
@@ -71,6 +80,10 @@ void HostQueue::push(std::function<Status()> work) {
 
 Event HostQueue::record() {
   auto point = std::make_shared<Point>();
+  if (!thread_.joinable()) {
+    point->happen(failed_);
+    return Event(point);
+  }
   const std::lock_guard lock(mutex_);
   items_.push_back({nullptr, point});
   wake_.notify_one();
@@ -82,6 +95,7 @@ void HostQueue::wait_for(const Event& event) {
 }
 
 Status HostQueue::finish() {
+  if (!thread_.joinable()) return failed_;
   auto point = std::make_shared<Point>();
   point->clears = true;
   {

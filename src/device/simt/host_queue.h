@@ -16,6 +16,7 @@
 namespace firstlight::device {
 
 // Runs functions in order on a thread of its own. After one fails, the others are passed over until finish() has told.
+// Without a thread everything fails, every time.
 class HostQueue {
  public:
   explicit HostQueue(std::function<Status()> is_usable);
@@ -39,8 +40,8 @@ class HostQueue {
   std::condition_variable wake_;
   std::deque<Item> items_;
   bool stopping_ = false;
-  Status failed_;  // the serving thread's
-  std::thread thread_;
+  Status failed_;       // the serving thread's
+  std::thread thread_;  // none where the system gave none: `failed_` says so
 };
 
 }  // namespace firstlight::device

@@ -110,7 +110,7 @@ Status Task::run() {
   const int64_t num_blocks = int64_t{shape.groups[0]} * shape.groups[1] * shape.groups[2];
   const std::lock_guard lock(shared->pool_mutex);
   if (shared->pool == nullptr) {
-    shared->pool = std::make_unique<ThreadPool>(ThreadPool::Options{shared->num_threads, false, 20});
+    shared->pool = FL_TRY(ThreadPool::create({shared->num_threads, false, 20}));
     shared->runners.resize(static_cast<size_t>(shared->pool->num_threads()));
   }
   Status first;

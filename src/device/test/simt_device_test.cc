@@ -258,9 +258,10 @@ TEST(Fiber, SwitchesThereAndBack) {
     Fiber host, fiber;
     std::vector<int> seen;
   } state;
-  const FiberStack stack;
+  const auto stack = FiberStack::make();
+  ASSERT_NE(stack, nullptr);
   start_fiber(
-      state.fiber, stack,
+      state.fiber, *stack,
       [](void* packed) {
         auto& s = *static_cast<State*>(packed);
         for (int i = 0;; i += 2) {
