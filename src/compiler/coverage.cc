@@ -19,6 +19,20 @@ bool is_free(const ir::Node& node, const CompileOptions& options) {
   return node.op == ops::OpKind::kReshape && options.backend != catalog::Backend::kReference;
 }
 
+// Whether a device's kernel is made for the step's formulas.
+bool is_printed(const KernelRequest& request) {
+  switch (request.op) {
+    case ops::OpKind::kMap:
+    case ops::OpKind::kImap:
+    case ops::OpKind::kFusedRows:
+      return true;
+    case ops::OpKind::kFusedLinear:
+      return !request.attributes.get_expressions("epilogue").empty();
+    default:
+      return false;
+  }
+}
+
 void set_state(const KernelRequest& request, const CompileOptions& options, OperatorCoverage& entry) {
   const catalog::Signature signature = request.signature();
   const catalog::KernelRow* row =
@@ -36,8 +50,7 @@ void set_state(const KernelRequest& request, const CompileOptions& options, Oper
     entry.state = CoverageState::kComposed;
     entry.why = "the judge: plain bodies alone";
   } else if (catalog::is_device(options.backend)) {
-    const bool printed = request.op == ops::OpKind::kMap || (request.op == ops::OpKind::kFusedLinear &&
-                                                             !request.attributes.get_expressions("epilogue").empty());
+    const bool printed = is_printed(request);
     entry.state = printed ? CoverageState::kGenerated : CoverageState::kTuned;
     entry.why = printed ? "printed in the device dialect for this signature" : "written in the device dialect";
   } else if (catalog::tier(*row) == catalog::Tier::kComposed) {

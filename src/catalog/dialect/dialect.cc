@@ -81,6 +81,12 @@ bool accepts_map(const Signature& signature) {
          has_source(signature.attributes.get_expression("expr"));
 }
 
+bool accepts_fused_rows(const Signature& signature) {
+  const auto& stages = signature.attributes.get_expressions("stages");
+  return std::all_of(signature.operands.begin(), signature.operands.end(), is_readable) &&
+         std::all_of(stages.begin(), stages.end(), has_source);
+}
+
 bool accepts_gather_rows(const Signature& signature) {
   const Type& table = signature.operands[0];
   return tensor::dtype_info(table.dtype).is_integer ? table.layout == Layout::kRowMajor : is_decodable(table);
@@ -119,6 +125,13 @@ bool accepts_recurrence(const Signature& signature) {
                      [](const Type& type) { return type.is_state() || is_readable_float(type); });
 }
 
+// Norm weights may be any readable float, what is turned and written is f32.
+bool accepts_rope_append(const Signature& signature) {
+  const auto operands = signature.operands;
+  return std::all_of(operands.begin() + 2, operands.begin() + 5, is_rows) &&
+         std::all_of(operands.begin() + 5, operands.end(), is_readable_float);
+}
+
 bool accepts_attend(const Signature& signature) {
   if (!accepts_f32_rows(signature) || !has_source(signature.attributes.get_expression("score"))) return false;
   if (signature.op == OpKind::kAttend) return has_source(signature.attributes.get_expression("mask"));
@@ -133,6 +146,7 @@ constexpr KernelRow row(std::string_view symbol, OpKind op, bool (*accepts)(cons
 constexpr KernelRow kRows[] = {
     row("gather_rows_any_any_dialect", OpKind::kGatherRows, accepts_gather_rows),
     row("gather_last_any_any_dialect", OpKind::kGatherLast, accepts_row_major),
+    row("constant_f32_dialect", OpKind::kConstant, accepts_row_major),
     row("take_any_any_dialect", OpKind::kTake, accepts_row_major),
     row("pad_any_f32_dialect", OpKind::kPad, all_readable_floats),
     row("scatter_rows_f32_f32_dialect", OpKind::kScatterRows, accepts_row_major),
@@ -142,6 +156,7 @@ constexpr KernelRow kRows[] = {
     row("stack_any_any_dialect", OpKind::kStack, accepts_row_major),
     row("cast_any_any_dialect", OpKind::kCast, accepts_cast),
     row("map_any_f32_dialect", OpKind::kMap, accepts_map),
+    row("fused_rows_any_f32_dialect", OpKind::kFusedRows, accepts_fused_rows),
     row("imap_any_any_dialect", OpKind::kImap, accepts_row_major),
     row("fake_quant_f32_f32_dialect", OpKind::kFakeQuant, all_readable_floats),
     row("cumsum_any_f32_dialect", OpKind::kCumsum, all_readable_floats),
@@ -154,11 +169,13 @@ constexpr KernelRow kRows[] = {
     row("linear_f32any_f32_dialect", OpKind::kLinear, accepts_product),
     row("batched_linear_f32any_f32_dialect", OpKind::kBatchedLinear, accepts_product),
     row("fused_linear_f32any_f32_dialect", OpKind::kFusedLinear, accepts_fused),
+    row("route_f32any_f32_dialect", OpKind::kRoute, accepts_product),
     row("einsum_any_f32_dialect", OpKind::kEinsum, all_readable_floats),
     row("conv2d_any_f32_dialect", OpKind::kConv2d, all_readable_floats),
     row("pool2d_any_f32_dialect", OpKind::kPool2d, all_readable_floats),
     row("interp2d_any_f32_dialect", OpKind::kInterp2d, all_readable_floats),
     row("rope_f32_f32_dialect", OpKind::kRope, accepts_f32_rows),
+    row("rope_append_f32_any_dialect", OpKind::kRopeAppend, accepts_rope_append),
     row("append_f32_any_dialect", OpKind::kAppend, accepts_row_major),
     row("attend_f32_f32_dialect", OpKind::kAttend, accepts_attend),
     row("attend_segments_f32_f32_dialect", OpKind::kAttendSegments, accepts_attend),

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope, append and attend on devices (attention.fl.cl).
+// append and attend on devices (attention.fl.cl).
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <numbers>
 
 #include "kernels/attend/options.h"
 #include "kernels/dialect/launches.h"
-#include "kernels/rope/options.h"
 #include "ops/expression_source.h"
 
 namespace firstlight::kernels {
@@ -18,76 +13,6 @@ using tensor::DType;
 
 constexpr std::string_view kPath = "dialect/attention.fl.cl";
 constexpr int64_t kKeys = 64;  // FL_KEYS
-
-// ---- rope
-
-// Frequencies as turns per position in three float32 parts each, then the scale in a triple of its own.
-void append_table(const RopeTable& table, size_t half, std::vector<float>& out) {
-  for (size_t i = 0; i < half; ++i) {
-    double rest = table.freqs[i] / (2 * std::numbers::pi);
-    for (int part = 0; part < 3; ++part) {
-      out.push_back(static_cast<float>(rest));
-      rest -= static_cast<double>(out.back());
-    }
-  }
-  out.insert(out.end(), {static_cast<float>(table.scale), 0.0f, 0.0f});
-}
-
-std::span<const std::byte> bytes_of(const auto& values) { return std::as_bytes(std::span(values)); }
-
-class Rope final : public DeviceKernel {
- public:
-  Rope(device::Kernel kernel, std::unique_ptr<Prepared> options, device::Buffer plain)
-      : kernel_(std::move(kernel)), prepared_(std::move(options)), plain_(std::move(plain)) {}
-
-  Status launch(const DeviceCall& call) const override {
-    const auto& options = static_cast<const RopeOptions&>(*prepared_);
-    const tensor::View& x = call.inputs[0].view;
-    const int64_t total = x.num_elements();
-    if (total == 0) return ok_status();
-    const bool per_sequence = (options.switch_length > 0 || options.dynamic_base > 0) && call.batch != nullptr &&
-                              !call.batch->sequences.empty();
-    device::Buffer tables = plain_, which;
-    if (per_sequence) FL_TRY(upload_tables(call, options, tables, which));
-    return launch_elements(call.queue, kernel_, total,
-                           {call.inputs[0].data, call.inputs[1].data, call.outputs[0].data, tables, which,
-                            call.batch != nullptr ? call.batch->row_sequence : device::Buffer(), total, i32(x.dim(1)),
-                            i32(x.dim(2)), i32(options.offset), i32(options.length), i32(options.interleaved),
-                            options.inverse ? -1.0f : 1.0f, i32(per_sequence)});
-  }
-
- private:
-  static Status upload_tables(const DeviceCall& call, const RopeOptions& options, device::Buffer& tables,
-                              device::Buffer& which) {
-    const auto half = static_cast<size_t>(options.length / 2);
-    std::vector<float> values;
-    std::vector<int32_t> numbers;
-    RopeTable space;
-    for (const plan::SequenceSpan& sequence : call.batch->sequences) {
-      numbers.push_back(static_cast<int32_t>(numbers.size()));
-      append_table(rope_table(options, sequence.planned_length, space), half, values);
-    }
-    tables = FL_TRY(call.upload(bytes_of(values)));
-    which = FL_TRY(call.upload(bytes_of(numbers)));
-    return ok_status();
-  }
-
-  device::Kernel kernel_;
-  std::unique_ptr<Prepared> prepared_;
-  device::Buffer plain_;
-};
-
-Result<std::unique_ptr<DeviceKernel>> prepare_rope_step(const DevicePrepare& prepare) {
-  auto options = FL_TRY(prepare_rope({.signature = prepare.signature}));
-  const auto& rope = static_cast<const RopeOptions&>(*options);
-  auto kernel = FL_TRY(prepare.modules.kernel(kPath, "", {{"FL_ROPE", "1"}}, "rope"));
-  std::vector<float> values;
-  append_table(rope.plain, static_cast<size_t>(rope.length / 2), values);
-  device::Buffer plain = FL_TRY(resident_table(prepare.modules.device(), values));
-  return std::unique_ptr<DeviceKernel>(std::make_unique<Rope>(std::move(kernel), std::move(options), std::move(plain)));
-}
-
-// ---- append
 
 class Append final : public DeviceKernel {
  public:
@@ -280,7 +205,6 @@ Result<std::unique_ptr<DeviceKernel>> prepare_attend_step(const DevicePrepare& p
 }
 
 constexpr DeviceBody kBodies[] = {
-    {"rope_f32_f32_dialect", prepare_rope_step},
     {"append_f32_any_dialect", prepare_append},
     {"attend_f32_f32_dialect", prepare_attend_step},
     {"attend_segments_f32_f32_dialect", prepare_attend_step},

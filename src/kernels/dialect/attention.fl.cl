@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over paged states, rotation by position, writing rows into pages. A state is a pool of bytes; row p of
+// Attention over paged states, writing rows into pages. A state is a pool of bytes; row p of
 // sequence s lies in the page that starts at pages[s, p / page_rows] of it, component and head further in
 // (plan/batch.h). `sequences` holds 4 numbers each: first row of the batch, rows in the batch, rows before, 0;
 // `row_sequence` the sequence of every row.
@@ -21,50 +21,6 @@ FL_KERNEL(append)(FL_GLOBAL(const float) x, FL_GLOBAL(fl_u8) pool, FL_GLOBAL(con
   FL_GLOBAL(fl_u8) page = pool + pages[(fl_i64)s * max_pages + row / page_rows] + offset;
   FL_GLOBAL(fl_u8) line = page + ((fl_i64)h * page_rows + row % page_rows) * width * element_bytes;
   FL_STORE(line, i, x[at]);
-}
-//@end
-
-//@if FL_ROPE
-// Angles as turns: position times frequency / 2 pi, the latter in three float32 parts, so that the fraction of a turn is
-// good to better than 1e-7 at every position below 2^24. Products are split exactly.
-FL_FUNCTION float fl_turn_part(float p, float f, float* rest) {
-  const float whole = p * f;
-  *rest += fl_fma(p, f, -whole);
-  return whole - fl_rint(whole);
-}
-
-// tables: per table `pairs` triples, then the scale in a triple of its own. which: the table of a sequence, or null.
-FL_KERNEL(rope)(FL_GLOBAL(const float) x, FL_GLOBAL(const fl_i32) positions, FL_GLOBAL(float) out,
-                FL_GLOBAL(const float) tables, FL_GLOBAL(const fl_i32) which, FL_GLOBAL(const fl_i32) row_sequence,
-                fl_i64 total, fl_i32 heads, fl_i32 width, fl_i32 offset, fl_i32 length, fl_i32 interleaved,
-                fl_f32 sign, fl_i32 per_sequence) {
-  const fl_i64 at = fl_global_id(0);
-  if (at >= total) return;
-  const fl_i32 d = (fl_i32)(at % width) - offset;
-  if (d < 0 || d >= length) {
-    out[at] = x[at];
-    return;
-  }
-  const fl_i64 t = at / width / heads;
-  const fl_i32 pairs = length / 2;
-  const fl_i32 i = interleaved != 0 ? d / 2 : d % pairs;
-  const int is_second = interleaved != 0 ? d & 1 : d >= pairs;
-  FL_GLOBAL(const float) table = tables;
-  if (per_sequence != 0) table = tables + (fl_i64)which[row_sequence[t]] * 3 * (pairs + 1);
-  const float p = (float)positions[t];
-  float turns = 0.0f;
-  float rest = 0.0f;
-  turns += fl_turn_part(p, table[3 * i], &rest);
-  turns += fl_turn_part(p, table[3 * i + 1], &rest);
-  turns += fl_turn_part(p, table[3 * i + 2], &rest);
-  turns += rest;
-  turns -= fl_rint(turns);
-  const float angle = turns * 6.28318530717958647692f;
-  const float scale = table[3 * pairs];
-  const float c = fl_cos(angle) * scale;
-  const float s = fl_sin(angle) * scale * sign;
-  const fl_i64 other = interleaved != 0 ? (is_second ? at - 1 : at + 1) : (is_second ? at - pairs : at + pairs);
-  out[at] = is_second ? x[at] * c + x[other] * s : x[at] * c - x[other] * s;
 }
 //@end
 

@@ -285,6 +285,24 @@ Result<std::unique_ptr<DeviceKernel>> prepare_cast(const DevicePrepare& prepare)
   return std::unique_ptr<DeviceKernel>(std::make_unique<Cast>(std::move(kernel)));
 }
 
+class Constant final : public DeviceKernel {
+ public:
+  explicit Constant(device::Buffer values) : values_(std::move(values)) {}
+  Status launch(const DeviceCall& call) const override {
+    return values_ ? call.queue.copy(call.outputs[0].data, values_) : ok_status();
+  }
+
+ private:
+  device::Buffer values_;
+};
+
+Result<std::unique_ptr<DeviceKernel>> prepare_constant(const DevicePrepare& prepare) {
+  std::vector<float> values;
+  for (const double v : prepare.signature.attributes.get_floats("values")) values.push_back(static_cast<float>(v));
+  auto table = FL_TRY(resident_table(prepare.modules.device(), values));
+  return std::unique_ptr<DeviceKernel>(std::make_unique<Constant>(std::move(table)));
+}
+
 class IndexMask final : public DeviceKernel {
  public:
   explicit IndexMask(device::Kernel kernel) : kernel_(std::move(kernel)) {}
@@ -307,6 +325,7 @@ Result<std::unique_ptr<DeviceKernel>> prepare_index_mask(const DevicePrepare& pr
 constexpr DeviceBody kBodies[] = {
     {"gather_rows_any_any_dialect", prepare_gather_rows},
     {"gather_last_any_any_dialect", prepare_gather_last},
+    {"constant_f32_dialect", prepare_constant},
     {"take_any_any_dialect", prepare_take},
     {"transpose_any_any_dialect", prepare_copies},
     {"slice_any_any_dialect", prepare_copies},

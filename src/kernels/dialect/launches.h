@@ -66,6 +66,9 @@ std::span<const DeviceBody> device_attention_bodies();
 std::span<const DeviceBody> device_recurrence_bodies();
 std::span<const DeviceBody> device_log_bodies();
 std::span<const DeviceBody> device_einsum_bodies();
+std::span<const DeviceBody> device_fused_rows_bodies();
+std::span<const DeviceBody> device_rope_bodies();
+std::span<const DeviceBody> device_route_bodies();
 std::span<const DeviceBody> device_quant_bodies();
 std::span<const DeviceBody> device_vision_bodies();
 

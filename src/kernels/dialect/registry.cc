@@ -38,10 +38,10 @@ std::string wanted_parts(std::string_view text, const DeviceModules::Defines& de
 }
 
 using Bodies = std::span<const DeviceBody> (*)();
-constexpr Bodies kFamilies[] = {device_data_bodies,   device_map_bodies,       device_rows_bodies,
-                                device_linear_bodies, device_attention_bodies, device_recurrence_bodies,
-                                device_log_bodies,    device_einsum_bodies,    device_axis_bodies,
-                                device_quant_bodies,  device_vision_bodies};
+constexpr Bodies kFamilies[] = {
+    device_data_bodies,       device_map_bodies,   device_rows_bodies,   device_linear_bodies, device_attention_bodies,
+    device_recurrence_bodies, device_log_bodies,   device_einsum_bodies, device_axis_bodies,   device_fused_rows_bodies,
+    device_rope_bodies,       device_route_bodies, device_quant_bodies,  device_vision_bodies};
 
 std::unordered_map<std::string_view, DeviceBody> collect() {
   std::unordered_map<std::string_view, DeviceBody> bodies;

@@ -1,37 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What works on rows (the last axis), one block per row: norms, softmax, sums and maxima, the largest k. FL_LOAD_X reads
-// an element of the rows by their type, FL_LOAD_W and FL_LOAD_B of weight and bias. Every thread adds up all partial
-// results in the same order, which saves a barrier and gives each the same value.
-#include "dialect/values.fl.h"
-
-#define FL_THREADS 64
-#define FL_EACH(i, n) for (fl_i32 i = fl_local_id(0); i < (n); i += FL_THREADS)
-
-// The sum over the block of a thread's value.
-FL_FUNCTION float fl_block_sum(FL_LOCAL_POINTER(float) parts, float value) {
-  FL_BARRIER();
-  parts[fl_local_id(0)] = value;
-  FL_BARRIER();
-  float sum = 0.0f;
-  for (int i = 0; i < FL_THREADS; ++i) sum += parts[i];
-  return sum;
-}
-
-FL_FUNCTION float fl_block_most(FL_LOCAL_POINTER(float) parts, float value) {
-  FL_BARRIER();
-  parts[fl_local_id(0)] = value;
-  FL_BARRIER();
-  float most = parts[0];
-  for (int i = 1; i < FL_THREADS; ++i) most = fl_max(most, parts[i]);
-  return most;
-}
-
-// Squares are summed at a scale at which neither the largest nor the smallest of them is lost: a power of two.
-FL_FUNCTION float fl_power_below(float x) {
-  const fl_u32 exponent = fl_as_u32(x) & 0x7f800000u;
-  if (exponent == 0u || exponent == 0x7f800000u) return 1.0f;
-  return exponent < (65u << 23) ? fl_as_f32(65u << 23) : fl_as_f32(exponent);
-}
+// an element of the rows by their type, FL_LOAD_W and FL_LOAD_B of weight and bias.
+#include "dialect/rows.fl.h"
 
 //@if FL_RMS_NORM
 FL_KERNEL(rms_norm)(FL_GLOBAL(const fl_u8) x, FL_GLOBAL(const fl_u8) weight, FL_GLOBAL(float) out, fl_i32 n,
@@ -119,15 +89,6 @@ FL_KERNEL(reduce_rows)(FL_GLOBAL(const fl_u8) x, FL_GLOBAL(float) out, fl_i64 n,
 //@end
 
 //@if FL_TOP_K
-// Whether (a, i) stands before (b, j): larger first, NaN last, then the lower index.
-FL_FUNCTION int fl_stands_before(float a, fl_i32 i, float b, fl_i32 j) {
-  const int a_nan = fl_is_nan(a);
-  const int b_nan = fl_is_nan(b);
-  if (a_nan != b_nan) return b_nan;
-  if (!a_nan && a != b) return a > b;
-  return i < j;
-}
-
 // k times the first of those that stand behind the one before.
 FL_KERNEL(top_k)(FL_GLOBAL(const float) x, FL_GLOBAL(float) values, FL_GLOBAL(fl_i32) indices, fl_i32 n, fl_i32 k) {
   FL_LOCAL(float, best_value, [FL_THREADS]);
