@@ -45,6 +45,7 @@ struct CommandLine {
   TokenizeFlags tokenize;
   RenderFlags render;
   PerplexityFlags perplexity;
+  BaselineFlags baseline;
   ConvertFlags convert;
   DevicesFlags devices;
   BenchFlags bench;
@@ -234,6 +235,61 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");
 }
 
+void add_run_flags(CLI::App* sub, BaselineFlags& flags) {
+  sub->add_flag("--operators", flags.operators, "every operator's result, not the layers' alone");
+  sub->add_option("--chunk", flags.chunk, "tokens of a prompt per run (default: as many as are useful)")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_flag("--batched", flags.batched, "all prompts in one batch");
+  sub->add_option("--memory-limit", flags.memory_limit, "bytes of the whole process: out of core, layer by layer")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_baseline_verbs(CLI::App& app, CommandLine& line) {
+  CommonFlags& common = line.common;
+  BaselineFlags& flags = line.baseline;
+  CLI::App* baseline = app.add_subcommand("baseline", "golden packs: what a model computes, recorded and compared");
+  baseline->require_subcommand(1);
+
+  CLI::App* record = add_verb(*baseline, line, "record", "layers' outputs for given prompts, as a golden pack",
+                              [&] { return verb_baseline_record(common, flags); });
+  record->get_option("--backend")->default_str("reference");
+  record->parse_complete_callback([&common, record] {
+    if (record->count("--backend") == 0) common.backend = "reference";
+  });
+  add_model(record, common);
+  add_compute_flags(record, common);
+  auto* prompts = record->add_option("--prompts", flags.prompts,
+                                     "file: a text per line, or JSON with texts and lists of token ids");
+  record->add_option("--tokens", flags.tokens, "one prompt as token ids")->excludes(prompts);
+  record->add_option("-o", flags.output, "directory to write")->required();
+  record->add_option("--full", flags.full, "keep all rows of these values; all: of every one")->delimiter(',');
+  record->add_option("--greedy", flags.greedy, "tokens of the continuation")->capture_default_str();
+  record->add_flag("--rounded", flags.rounded,
+                   "run the reference, the operands of products rounded as --backend and --compute have them");
+  add_run_flags(record, flags);
+
+  CLI::App* compare = add_verb(*baseline, line, "compare", "two packs, or a pack and a model, value by value",
+                               [&] { return verb_baseline_compare(common, flags); });
+  compare->add_option("PACK", flags.first, "the baseline (with --baseline: the model)")->required();
+  auto* second = compare->add_option("OTHER", flags.second, "the pack that is compared with it");
+  auto* model = compare->add_option("--model", common.model, "record this model and compare it")->excludes(second);
+  compare->add_option("--baseline", flags.baseline, "the baseline, where the first word is the model")
+      ->excludes(model)
+      ->excludes(second);
+  compare->add_option("--rounded", flags.rounded_pack,
+                      "a pack of the reference with rounded operands (record --rounded)");
+  compare->add_flag("--two-way", flags.two_way, "do not run the reference with rounded operands");
+  compare->add_option("--html", flags.html, "write the report to this file");
+  compare->add_flag("--all", flags.all, "print every value, not the layers and what is wrong");
+  add_compute_flags(compare, common);
+  add_run_flags(compare, flags);
+
+  CLI::App* values = add_verb(*baseline, line, "values", "what a recording has: names, operators, layers, widths",
+                              [&] { return verb_baseline_values(common, flags); });
+  add_model(values, common);
+  add_spec_flags(values, common);
+}
+
 // Common flags are checked for every verb, also where it has no use for them.
 Result<int> run_verb(const CommandLine& line) {
   FL_TRY(bring_up_options(line.common));
@@ -256,6 +312,7 @@ bool is_whole(const std::string& word) {
 // The library bends what does not fit (beyond 64 bits to the largest, -1 to 2^64 - 1): such words are refused first.
 void refuse_bent_numbers(CLI::App& app) {
   for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    refuse_bent_numbers(*sub);
     for (CLI::Option* option : sub->get_options()) {
       const std::string type = option->get_type_name();
       const bool natural = type.starts_with("UINT");
@@ -309,6 +366,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", FL_VERSION);
   add_running_verbs(app, line);
   add_looking_verbs(app, line);
+  add_baseline_verbs(app, line);
   refuse_bent_numbers(app);
   if (const Status known = check_verb(app, argc, argv); !known.ok()) return fail(known, wants_json(argc, argv));
   try {

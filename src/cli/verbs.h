@@ -77,6 +77,23 @@ struct PerplexityFlags {
   int64_t window = 512;
   int64_t stride = 512;
 };
+struct BaselineFlags {
+  std::string prompts;  // file
+  std::string tokens;
+  std::string output;
+  bool operators = false;
+  std::vector<std::string> full;
+  int64_t memory_limit = 0;
+  int64_t chunk = 0;
+  bool batched = false;
+  int64_t greedy = 1;
+  bool rounded = false;
+  // compare
+  std::string first, second;  // packs; `first` is a model with --baseline
+  std::string baseline, rounded_pack, html;
+  bool two_way = false;
+  bool all = false;
+};
 struct ConvertFlags {
   std::string to = "bf16";
   std::string output;
@@ -107,6 +124,9 @@ Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags);
 Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags);
 Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags);
 Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& flags);
+Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags);
+Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags);
+Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags);
 Result<int> verb_ops(const CommonFlags& common);
 Result<int> verb_devices(const CommonFlags& common, const DevicesFlags& flags);

@@ -64,6 +64,7 @@ struct CompileOptions {
   bool plain_kernels = false;                          // take the plainest kernel that accepts, not the best
   bool generate = true;                                // write source for steps that have no tuned kernel
   std::vector<BucketSize> buckets = {{1, 1}};          // at least one; the plan has them in ascending order
+  bool every_row = false;                              // outputs have a row per token, none are selected
   std::set<std::string, std::less<>> disabled_passes;  // "all": every optional one
   const ConstantEvaluator* evaluator = nullptr;        // null: constants are computed at load
   const KernelFacts* kernels = nullptr;                // null: work space is not planned, the runtime adds its own

@@ -60,6 +60,12 @@ Status DeviceExecutor::bring_tables(const plan::Batch& batch, std::span<const pl
   };
   const Part tokens = add(bytes_of(batch.tokens)), positions = add(bytes_of(batch.positions)),
              rows = add(bytes_of(batch.output_rows)), owners = add(bytes_of(row_sequence)), all = add(bytes_of(spans));
+  std::unordered_map<BufferId, Part> given;  // inputs that the caller filled
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (plan_.buffers[i].kind != Buffer::Kind::kInput || owned_[i] == nullptr) continue;
+    const auto bytes = static_cast<size_t>(plan::buffer_bytes(plan_.buffers[i], run.values));
+    given[static_cast<BufferId>(i)] = add({static_cast<const std::byte*>(fixed_data_[i]), bytes});
+  }
   std::vector<Part> page_tables;
   for (const plan::StateView& state : states) {
     kernels::DeviceState& made = run.states.emplace_back();
@@ -86,7 +92,9 @@ Status DeviceExecutor::bring_tables(const plan::Batch& batch, std::span<const pl
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
     if (buffer.kind != Buffer::Kind::kInput) continue;
-    inputs_[static_cast<BufferId>(i)] = part(buffer.name == "tokens"      ? tokens
+    const auto own = given.find(static_cast<BufferId>(i));
+    inputs_[static_cast<BufferId>(i)] = part(own != given.end()           ? own->second
+                                             : buffer.name == "tokens"    ? tokens
                                              : buffer.name == "positions" ? positions
                                                                           : rows);
   }

@@ -108,15 +108,8 @@ Status DeviceExecutor::allocate_device_memory() {
   tokens_.resize(max_tokens);
   positions_.resize(max_tokens);
   output_rows_.resize(max_outputs);
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const Buffer& buffer = plan_.buffers[i];
-    if (buffer.kind != Buffer::Kind::kInput) continue;
-    if (buffer.name != "tokens" && buffer.name != "positions" && buffer.name != "output_rows") {
-      return internal_error("the plan has an input nobody knows: " + buffer.name);
-    }
-  }
   outputs_.resize(plan_.outputs.size());
-  return ok_status();
+  return allocate_inputs();
 }
 
 // On the transfer queue, all at once; then the host's copies go.

@@ -76,6 +76,10 @@ class Executor {
   // every bucket (tokens, outputs or sequences), or asks for rows that it does not have.
   virtual Status run(const plan::Batch& batch, std::span<const plan::StateView> states);
 
+  // Where the caller puts an input of its own (one beside tokens, positions and output rows) before each run: room for
+  // the rows of the largest batch. Empty: the plan has none of that name.
+  std::span<std::byte> input(std::string_view name);
+
   // An output of the last run, rows of the batch's output_rows: valid until the next run.
   virtual tensor::View output(std::string_view name) const;
 
@@ -112,6 +116,7 @@ class Executor {
   Status prepare_steps(const std::vector<plan::Step>& steps);
   Status prepare_kernel(const plan::KernelStep& step);
   Status allocate_memory();
+  Status allocate_inputs();
 
   // load_steps.cc
   int64_t peak_load_bytes() const;  // of weights made at load and copied, temporaries included

@@ -183,9 +183,33 @@ Status Executor::allocate_memory() {
                      : buffer.name == "positions"   ? positions_.data()
                      : buffer.name == "output_rows" ? output_rows_.data()
                                                     : nullptr;
-    if (fixed_data_[i] == nullptr) return internal_error("the plan has an input nobody knows: " + buffer.name);
+  }
+  return allocate_inputs();
+}
+
+Status Executor::allocate_inputs() {
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const plan::Buffer& buffer = plan_.buffers[i];
+    const bool is_batch = buffer.name == "tokens" || buffer.name == "positions" || buffer.name == "output_rows";
+    if (buffer.kind != plan::Buffer::Kind::kInput || is_batch) continue;
+    const int64_t bytes = plan::buffer_bytes(buffer, plan_.buckets.back().largest_values());
+    owned_[i] = allocate(bytes);
+    if (owned_[i] == nullptr) {
+      return out_of_memory("input " + buffer.name + ": " + std::to_string(bytes) + " bytes needed");
+    }
+    fixed_data_[i] = owned_[i].get();
   }
   return ok_status();
+}
+
+std::span<std::byte> Executor::input(std::string_view name) {
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const plan::Buffer& buffer = plan_.buffers[i];
+    if (buffer.kind != plan::Buffer::Kind::kInput || buffer.name != name || owned_[i] == nullptr) continue;
+    const int64_t bytes = plan::buffer_bytes(buffer, plan_.buckets.back().largest_values());
+    return {static_cast<std::byte*>(fixed_data_[i]), static_cast<size_t>(bytes)};
+  }
+  return {};
 }
 
 }  // namespace firstlight::runtime

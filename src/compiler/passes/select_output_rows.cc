@@ -8,7 +8,8 @@
 
 namespace firstlight::compiler {
 
-Status select_output_rows(ir::Graph& graph, const CompileOptions&) {
+Status select_output_rows(ir::Graph& graph, const CompileOptions& options) {
+  if (options.every_row) return ok_status();
   ir::ValueId rows = -1;
   for (const ir::ValueId id : graph.body.parameters) {
     if (graph.value(id).name == "output_rows") rows = id;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// A comparison as one HTML page: plots are drawn as SVG here, so that the page needs nothing else.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "align/compare.h"
+
+namespace firstlight::align {
+namespace {
+
+std::string format(const char* pattern, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), pattern, values...);
+  return text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+constexpr std::string_view kStyle =
+    "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
+    "table{border-collapse:collapse;width:100%;font-size:13px}"
+    "td,th{border-bottom:1px solid #ddd;padding:.25em .5em;text-align:left;vertical-align:top}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.yes{color:#060}.no{color:#a00;font-weight:bold}"
+    "svg{width:100%;height:auto;background:#fafafa;border:1px solid #ddd}"
+    "text{font:11px sans-serif;fill:#555}.scroll{overflow-x:auto}";
+
+constexpr double kWidth = 960, kHeight = 300, kLeft = 56, kRight = 12, kTop = 12, kBottom = 30;
+constexpr double kLowest = 1e-9;
+
+// Positions in a plot whose vertical axis is logarithmic.
+struct Axes {
+  double low = -9, high = 0;  // powers of ten
+  size_t count = 1;
+
+  double x(size_t i) const {
+    const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
+    return kLeft + share * (kWidth - kLeft - kRight);
+  }
+  double y(double value) const {
+    const double power = std::log10(std::max(value, kLowest));
+    const double share = (std::clamp(power, low, high) - low) / (high - low);
+    return kHeight - kBottom - share * (kHeight - kTop - kBottom);
+  }
+};
+
+std::string polyline(const Axes& axes, const std::vector<double>& values, const char* style) {
+  std::string points;
+  for (size_t i = 0; i < values.size(); ++i) points += format("%.1f,%.1f ", axes.x(i), axes.y(values[i]));
+  return "<polyline fill=\"none\" " + std::string(style) + " points=\"" + points + "\"/>";
+}
+
+std::string grid(const Axes& axes) {
+  std::string out;
+  for (double power = axes.low; power <= axes.high; power += 1) {
+    const double y = axes.y(std::pow(10.0, power));
+    out += format("<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>", kLeft, kWidth - kRight,
+                  y, y);
+    out += format("<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">1e%.0f</text>", kLeft - 6, y + 4, power);
+  }
+  return out;
+}
+
+std::string depth_plot(const Comparison& comparison) {
+  std::vector<double> found, rounding, allowed;
+  bool three = false;
+  double most = kLowest;
+  for (const ValueComparison& value : comparison.values) {
+    if (value.info.is_integer) continue;
+    found.push_back(value.found.rel_l2);
+    allowed.push_back(value.allowed);
+    rounding.push_back(value.rounding ? value.rounding->rel_l2 : 0);
+    three = three || value.rounding.has_value();
+    most = std::max({most, found.back(), allowed.back()});
+  }
+  if (found.empty()) return "";
+  const Axes axes{.low = -9, .high = std::ceil(std::log10(std::isfinite(most) ? most : 10)), .count = found.size()};
+  std::string out =
+      format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"relative error over depth\">", kWidth, kHeight);
+  out += grid(axes) + polyline(axes, allowed, "stroke=\"#b55\" stroke-dasharray=\"5 4\"");
+  if (three) out += polyline(axes, rounding, "stroke=\"#888\"");
+  out += polyline(axes, found, "stroke=\"#26c\" stroke-width=\"1.5\"");
+  size_t i = 0;
+  for (const ValueComparison& value : comparison.values) {
+    if (value.info.is_integer) continue;
+    const char* colour = value.passed ? "#26c" : "#a00";
+    if (value.info.is_layer_output || !value.passed) {
+      out += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>", axes.x(i),
+                    axes.y(value.found.rel_l2), colour);
+      out += escaped(value.info.name) + format(": %.3e</title></circle>", value.found.rel_l2);
+    }
+    ++i;
+  }
+  out += format("<text x=\"%.0f\" y=\"%.0f\">values in the order they are computed; dots: layers</text></svg>", kLeft,
+                kHeight - 8);
+  return out;
+}
+
+std::string ulp_plot(const Distance& distance) {
+  int64_t most = 1, all = 0;
+  for (const int64_t count : distance.ulps) {
+    most = std::max(most, count);
+    all += count;
+  }
+  if (all == 0) return "";
+  constexpr double kBarWidth = 34, kTall = 160;
+  std::string out =
+      format("<svg viewBox=\"0 0 %.0f 200\" role=\"img\" aria-label=\"distance in units of the last place\">", kWidth);
+  for (size_t b = 0; b < kUlpBins; ++b) {
+    const double height = kTall * static_cast<double>(distance.ulps[b]) / static_cast<double>(most);
+    const double x = 20 + kBarWidth * static_cast<double>(b);
+    out += format("<rect x=\"%.0f\" y=\"%.1f\" width=\"%.0f\" height=\"%.1f\" fill=\"#48c\"/>", x, kTall + 10 - height,
+                  kBarWidth - 4, height);
+    out += b < 2 ? format("<text x=\"%.0f\" y=\"186\">%zu</text>", x + 10, b)
+                 : format("<text x=\"%.0f\" y=\"186\">2^%zu</text>", x + 4, b - 1);
+  }
+  return out + "</svg>";
+}
+
+std::string table(const Comparison& comparison) {
+  const bool three = comparison.values.back().rounding.has_value();
+  std::string out =
+      "<div class=\"scroll\"><table><tr><th>value<th>operator<th class=\"n\">relative L2<th class=\"n\">allowed" +
+      std::string(three ? "<th class=\"n\">honest rounding" : "") +
+      "<th class=\"n\">max abs<th class=\"n\">cosine<th class=\"n\">worst row<th>verdict";
+  for (const ValueComparison& value : comparison.values) {
+    const Distance& found = value.found;
+    const auto main = [&](const Distance& d) { return value.info.is_integer ? d.mismatch : d.rel_l2; };
+    out += "<tr><td>" +
+           (value.info.is_layer_output ? "<b>" + escaped(value.info.name) + "</b>" : escaped(value.info.name));
+    out += "<td>" + escaped(value.info.op);
+    out += format("<td class=\"n\">%.3e<td class=\"n\">%.3e", main(found), value.allowed);
+    if (three) out += value.rounding ? format("<td class=\"n\">%.3e", main(*value.rounding)) : "<td>";
+    out += format("<td class=\"n\">%.3e<td class=\"n\">%.9f<td class=\"n\">%lld", found.max_abs, found.cosine,
+                  static_cast<long long>(found.worst_row_id));
+    out += value.passed ? "<td class=\"yes\">rounding" : "<td class=\"no\">wrong";
+  }
+  return out + "</table></div>";
+}
+
+std::string origin_text(const Pack& pack) {
+  std::string out = escaped(pack.model);
+  for (const auto& [key, text] : pack.origin) out += ", " + escaped(key) + " " + escaped(text);
+  return out;
+}
+
+}  // namespace
+
+std::string comparison_html(const Comparison& comparison, const Pack& baseline, const Pack& tested) {
+  const LogitsComparison& logits = comparison.logits;
+  std::string out =
+      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Firstlight: " + escaped(tested.model) +
+      " compared</title><style>" + std::string(kStyle) + "</style><h1>" + escaped(tested.model) + "</h1>";
+  if (comparison.first_wrong < 0) {
+    out += "<p class=\"yes\">Within what rounding explains.</p>";
+  } else {
+    out += "<p class=\"no\">First wrong: " +
+           escaped(comparison.values[static_cast<size_t>(comparison.first_wrong)].info.name) + "</p>";
+  }
+  out +=
+      "<p>Baseline: " + origin_text(baseline) + "<br>Tested: " + origin_text(tested) + "</p><h2>Error over depth</h2>";
+  out += depth_plot(comparison) +
+         format(
+             "<p>Blue: relative L2 distance. Dashed: what is allowed. Grey: the reference with rounded operands, "
+             "where there is one. Over the layers it grows by %.3f per layer.</p>",
+             comparison.growth_per_layer);
+  out += format(
+      "<h2>Logits</h2><p>Best token equal in %.1f&nbsp;%% of %lld rows, best five in %.1f&nbsp;%%. KL "
+      "divergence at least %.3e; %.3e in the worst of %lld whole rows. Greedy tokens %s.</p>",
+      100 * logits.top1, static_cast<long long>(logits.rows), 100 * logits.top5, logits.kl_bound, logits.kl_worst,
+      static_cast<long long>(logits.kl_rows), logits.greedy_equal ? "equal" : "differ");
+  for (const ValueComparison& value : comparison.values) {
+    if (value.info.name == "logits")
+      out += "<p>Logits of whole rows, in representable numbers apart:</p>" + ulp_plot(value.found);
+  }
+  out += "<h2>What this baseline can see</h2><ul>";
+  for (const auto& [kind, sight] : comparison.sights) {
+    out += "<li>" + escaped(kind) + (sight.sees ? ": <span class=\"yes\">seen</span>, " : ": not seen, ") +
+           escaped(sight.why);
+  }
+  return out + "</ul><h2>Values</h2>" + table(comparison) + "</html>\n";
+}
+
+}  // namespace firstlight::align

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// baseline: golden packs recorded, compared, and what they have.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "align/compare.h"
+#include "align/record.h"
+#include "base/file_map.h"
+#include "base/json.h"
+#include "cli/output.h"
+#include "cli/prompt_file.h"
+#include "cli/verbs.h"
+#include "device/cpu/detect.h"
+
+namespace firstlight::cli {
+namespace {
+
+// A model that is about to be recorded.
+struct Bench {
+  adapt::BringUpOptions options;
+  std::unique_ptr<formats::Checkpoint> checkpoint;
+  intake::Model model;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<device::Device> device;
+  align::Resources resources;
+};
+
+Result<Bench> set_up(const CommonFlags& common) {
+  Bench bench;
+  bench.options = FL_TRY(bring_up_options(common));
+  bench.checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(common.model)));
+  bench.model = FL_TRY(intake::load_model(*bench.checkpoint, bench.options.intake));
+  bench.device = FL_TRY(adapt::open_backend(bench.options));
+  bench.options.device = bench.device.get();
+  bench.pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = bench.options.num_threads});
+  const auto target = device::detect_cpu();
+  bench.resources = {.checkpoint = bench.checkpoint.get(),
+                     .pool = bench.pool.get(),
+                     .compile = adapt::compile_options(bench.options, target),
+                     .executor = {.device = bench.device.get(),
+                                  .memory_limit_bytes = std::max<int64_t>(1, target.available_bytes),
+                                  .generated = bench.options.generated,
+                                  .cache_dir = bench.options.cache_dir,
+                                  .host_compiler = bench.options.host_compiler,
+                                  .canary_every = bench.options.canary_every}};
+  return bench;
+}
+
+std::string base_name(const std::string& path) {
+  std::filesystem::path name(path);
+  if (!name.has_filename()) name = name.parent_path();
+  return name.filename().string();
+}
+
+align::Pack head_of(const CommonFlags& common, const Bench& bench) {
+  const auto& compile = bench.resources.compile;
+  return {.origin = {{"kind", "firstlight"},
+                     {"version", FL_VERSION},
+                     {"backend", common.backend},
+                     {"compute", common.compute},
+                     {"state", std::string(tensor::dtype_name(compile.state_dtype))}},
+          .model = base_name(common.model),
+          .architecture = bench.model.architecture,
+          .spec = bench.model.spec};
+}
+
+// The reference backend, rounding the operands of products as `bench` has them computed.
+struct RoundedBench {
+  ir::Graph graph;
+  align::Resources resources;
+};
+
+Result<RoundedBench> rounded_bench(const Bench& bench) {
+  RoundedBench rounded{.graph = FL_TRY(align::with_rounded_products(bench.model.graph, bench.resources.compile)),
+                       .resources = bench.resources};
+  adapt::BringUpOptions options = bench.options;
+  options.backend = catalog::Backend::kReference;
+  options.compute.reset();
+  options.device = nullptr;
+  options.state_dtype = bench.resources.compile.state_dtype;
+  rounded.resources.compile = adapt::compile_options(options, device::detect_cpu());
+  rounded.resources.executor.device = nullptr;
+  rounded.resources.executor.canary_every = 0;
+  return rounded;
+}
+
+align::RecordOptions record_options(const BaselineFlags& flags) {
+  return {.operators = flags.operators,
+          .full = {flags.full.begin(), flags.full.end()},
+          .greedy = flags.greedy,
+          .run = {.chunk = flags.chunk, .batched = flags.batched, .memory_limit = flags.memory_limit}};
+}
+
+Json sights_json(const align::Pack& pack, const align::Pack* tested) {
+  Json json = Json::object();
+  for (const auto& [kind, sight] : align::visible_faults(pack, tested)) {
+    json[kind] = {{"sees", sight.sees}, {"why", sight.why}};
+  }
+  return json;
+}
+
+void print_sights(const align::Pack& pack, const align::Pack* tested) {
+  for (const auto& [kind, sight] : align::visible_faults(pack, tested)) {
+    std::printf("  faults of %-8s %s: %s\n", kind.c_str(), sight.sees ? "are seen" : "are not seen", sight.why.c_str());
+  }
+}
+
+uint64_t bytes_on_disk(const std::string& directory) {
+  uint64_t bytes = 0;
+  for (const char* name : {"/manifest.json", "/tensors.safetensors"}) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(directory + name, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags) {
+  if (flags.prompts.empty() && flags.tokens.empty()) return invalid_argument("--prompts or --tokens wanted");
+  const Bench bench = FL_TRY(set_up(common));
+  align::Prompts prompts;
+  if (!flags.tokens.empty()) {
+    prompts.push_back(FL_TRY(parse_token_ids("--tokens", flags.tokens)));
+  } else {
+    prompts = FL_TRY(read_prompts(flags.prompts, adapt::load_text_assets(common.model, bench.checkpoint.get())));
+  }
+  align::RecordOptions options = record_options(flags);
+  align::Pack head = head_of(common, bench);
+  std::optional<RoundedBench> rounded;
+  if (flags.rounded) {
+    rounded = FL_TRY(rounded_bench(bench));
+    options.run_instead = &rounded->graph;
+    head.origin["rounded_as"] = common.backend + " " + common.compute;
+    head.origin["backend"] = "reference";
+  }
+  const auto recording = FL_TRY(align::record(bench.model.graph, prompts, std::move(head), options,
+                                              rounded ? rounded->resources : bench.resources));
+  const align::Pack& pack = recording.pack;
+  FL_TRY(align::write_pack(pack, flags.output, recording.limit));
+  const uint64_t bytes = bytes_on_disk(flags.output);
+  if (common.json) {
+    print_json({{"pack", flags.output},
+                {"bytes", bytes},
+                {"values", pack.taps.size()},
+                {"prompts", pack.prompts.size()},
+                {"segments", recording.facts.segments},
+                {"chunk", recording.facts.chunk},
+                {"weights_hash", pack.weights_hash},
+                {"spec_hash", pack.spec_hash},
+                {"peak_resident_bytes", align::peak_resident_bytes()},
+                {"sees", sights_json(pack, nullptr)}});
+  } else {
+    std::printf("%s: %zu values of %zu prompts, %llu bytes; %zu pieces, %.1f MB of memory at most\n",
+                flags.output.c_str(), pack.taps.size(), pack.prompts.size(), static_cast<unsigned long long>(bytes),
+                recording.facts.segments, static_cast<double>(align::peak_resident_bytes()) / 1e6);
+    print_sights(pack, nullptr);
+  }
+  return 0;
+}
+
+namespace {
+
+// The tested side, recorded now; and the rounded reference, where its products are not computed in float32.
+Status record_tested(const CommonFlags& common, const BaselineFlags& flags, const align::Pack& baseline,
+                     align::Pack& tested, std::optional<align::Pack>& rounded) {
+  const Bench bench = FL_TRY(set_up(common));
+  align::RecordOptions options = record_options(flags);
+  for (const align::TapInfo& tap : baseline.taps) {
+    options.operators = options.operators || (!tap.is_layer_output && tap.name != "logits");
+  }
+  for (const align::PromptRecord& prompt : baseline.prompts) {
+    options.greedy = static_cast<int64_t>(prompt.greedy.size());
+  }
+  align::Pack head = head_of(common, bench);
+  tested = FL_TRY(align::record_like(bench.model.graph, baseline, head, options, bench.resources)).pack;
+  constexpr double kFloat32 = 1e-6;
+  const bool rounds = std::atof(tested.origin["rounding"].c_str()) > kFloat32;
+  if (rounded || flags.two_way || !rounds) return ok_status();
+  const RoundedBench reference = FL_TRY(rounded_bench(bench));
+  options.run_instead = &reference.graph;
+  options.greedy = 0;
+  head.weights_hash = tested.weights_hash;
+  head.origin["backend"] = "reference";
+  rounded = FL_TRY(align::record_like(bench.model.graph, baseline, std::move(head), options, reference.resources)).pack;
+  return ok_status();
+}
+
+}  // namespace
+
+Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags) {
+  CommonFlags of_model = common;
+  if (!flags.baseline.empty()) of_model.model = flags.first;
+  const align::Pack baseline = FL_TRY(align::read_pack(flags.baseline.empty() ? flags.first : flags.baseline));
+  align::Pack tested;
+  std::optional<align::Pack> rounded;
+  if (!flags.rounded_pack.empty()) rounded = FL_TRY(align::read_pack(flags.rounded_pack));
+  if (!of_model.model.empty()) {
+    FL_TRY(record_tested(of_model, flags, baseline, tested, rounded));
+  } else if (!flags.second.empty()) {
+    tested = FL_TRY(align::read_pack(flags.second));
+  } else {
+    return invalid_argument("a second pack or --model wanted");
+  }
+  const auto comparison = FL_TRY(align::compare(baseline, tested, rounded ? &*rounded : nullptr));
+  if (!flags.html.empty()) {
+    FL_TRY(write_file(flags.html, align::comparison_html(comparison, baseline, tested)));
+  }
+  if (common.json) {
+    print_json(align::comparison_json(comparison));
+  } else {
+    std::printf("%s", align::comparison_text(comparison, flags.all).c_str());
+  }
+  return comparison.passed ? 0 : 1;
+}
+
+Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags&) {
+  const adapt::BringUpOptions options = FL_TRY(bring_up_options(common));
+  const auto checkpoint = FL_TRY(formats::Checkpoint::open(common.model, {.headers_only = true}));
+  const auto model = FL_TRY(intake::load_model(checkpoint, options.intake));
+  Json list = Json::array();
+  for (const align::Tap& tap : align::find_taps(model.graph, true)) {
+    if (!common.json) {
+      std::printf("%-56s %-14s %-24s %s%s\n", tap.name.c_str(), tap.op.c_str(), tap.type.to_string().c_str(),
+                  tap.layer.c_str(), tap.is_module_output ? " (a module's)" : "");
+    }
+    list.push_back({{"name", tap.name},
+                    {"layer", tap.layer},
+                    {"op", tap.op},
+                    {"width", tap.width()},
+                    {"rate", tap.rate()},
+                    {"integer", tap.type.dtype == tensor::DType::kI32},
+                    {"layer_output", tap.is_layer_output},
+                    {"module_output", tap.is_module_output}});
+  }
+  if (common.json) {
+    print_json({{"model", base_name(common.model)},
+                {"architecture", model.architecture},
+                {"parameters", align::count_parameters(checkpoint)},
+                {"values", std::move(list)}});
+  }
+  return 0;
+}
+
+}  // namespace firstlight::cli

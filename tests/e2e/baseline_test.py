@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `baseline` on tiny golden checkpoints: recordings in other pieces are the same to the bit; packs of the vendor's
+code (tests/golden/packs, made by tools/record) agree with ours and show planted faults of the spec; what is rounded
+honestly passes, and what is not is named. Standard library only.
+
+    baseline_test.py PROGRAM
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+# Attention of every kind; a shared state; groups of tokens; experts; several streams.
+MODELS = ["llama", "gemma3", "deepseek_v3", "gemma4_shared", "minimax_m3", "deepseek_v4", "gpt_oss"]
+RECURRENT = ["kimi_linear", "jamba"]
+LIMIT = 256 << 20  # more than a tiny model needs: what is tested here is the cutting
+
+
+class Verb:
+    def __init__(self, program):
+        self.program = program
+
+    def __call__(self, *words, status=0):
+        command = [self.program, "baseline", *map(str, words), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        said = f"{' '.join(command)}: exit status {done.returncode}, {status} wanted: {done.stderr[-400:]}"
+        assert done.returncode == status, said
+        return json.loads(done.stdout)
+
+
+def prompts_of(model, folder):
+    """The golden prompt and its beginning: two sequences of different lengths."""
+    prompt = json.loads((GOLDEN / "data" / model / "golden.json").read_text())["prompt"]
+    path = folder / f"{model}.prompts.json"
+    path.write_text(json.dumps([prompt, prompt[:11]]))
+    return path
+
+
+def tensors(pack):
+    return (pack / "tensors.safetensors").read_bytes()
+
+
+def check_pieces(verb, folder, model, ways):
+    prompts = prompts_of(model, folder)
+    record = ["record", GOLDEN / "data" / model, "--prompts", prompts, "--operators", "--greedy", "2", "-o"]
+    whole = verb(*record, folder / "whole")
+    assert whole["segments"] == 1 and whole["bytes"] <= 8_000_000
+    for way in ways:
+        made = verb(*record, folder / "pieces", *way)
+        assert tensors(folder / "pieces") == tensors(folder / "whole"), f"{model} {way}: other bits than at once"
+        if "--memory-limit" in way:
+            assert made["segments"] > 2, f"{model}: {made['segments']} pieces"
+    shutil.rmtree(folder / "whole")
+    shutil.rmtree(folder / "pieces")
+
+
+def check_rounding(verb, folder, model):
+    """The CPU's bf16 products against the reference: explained by rounding, and more so by the rounded reference."""
+    source = GOLDEN / "data" / model
+    verb("record", source, "--prompts", prompts_of(model, folder), "--operators", "-o", folder / "reference")
+    for compute, state, most in [("f32", "f32", 2e-5), ("bf16", "f16", 0.2)]:
+        found = verb("compare", folder / "reference", "--model", source, "--backend", "cpu", "--compute", compute,
+                     "--kv-dtype", state)  # fmt: skip
+        logits = next(value for value in found["layers"] if value["name"] == "logits")
+        assert found["passed"] and logits["rel_l2"] <= most and not found["not_compared"], found["first_wrong"]
+        if compute == "bf16":
+            assert logits["beyond_rounding"]["rel_l2"] < 0.5 * logits["rel_l2"], "the rounded reference does not explain it"
+    shutil.rmtree(folder / "reference")
+
+
+def changed(model, folder, change):
+    """A copy of a checkpoint whose config is changed."""
+    copy = folder / f"{model}.changed"
+    shutil.copytree(GOLDEN / "data" / model, copy, dirs_exist_ok=True)
+    config = json.loads((copy / "config.json").read_text())
+    change(config)
+    (copy / "config.json").write_text(json.dumps(config))
+    return copy
+
+
+def check_vendor(verb, folder, pack):
+    model = pack.name
+    source = GOLDEN / "data" / model
+    for flags in [["--backend", "reference"], ["--backend", "cpu", "--compute", "f32", "--kv-dtype", "f32"]]:
+        found = verb("compare", pack, "--model", source, *flags)
+        assert found["passed"] and found["sees"]["spec"]["sees"], found["first_wrong"]
+        assert len(found["layers"]) > 20 and found["logits"]["top1"] == 1 and found["logits"]["greedy_equal"]
+    mine = verb("record", source, "--tokens", "1,2,3", "-o", folder / "mine")
+    assert mine["weights_hash"] == json.loads((pack / "manifest.json").read_text())["weights_hash"], "another hash"
+
+
+def check_faults(verb, folder):
+    def epsilon(config):
+        config["rms_norm_eps"] *= 4
+
+    def theta(config):
+        if "rope_parameters" in config:
+            config["rope_parameters"]["rope_theta"] *= 1.2
+        if "rope_theta" in config:
+            config["rope_theta"] *= 1.2
+
+    for change, wanted in [(epsilon, "model.layers.0.input_layernorm"), (theta, "model.layers.0.self_attn.o_proj")]:
+        model = changed("llama", folder, change)
+        report = folder / "report.html"
+        found = verb("compare", GOLDEN / "packs" / "llama", "--model", model, "--backend", "reference", "--html", report,
+                     status=1)  # fmt: skip
+        assert found["first_wrong"]["name"] == wanted, found["first_wrong"]
+        assert wanted in report.read_text()
+    # The design's spelling.
+    verb("compare", model, "--baseline", GOLDEN / "packs" / "llama", "--backend", "reference", status=1)
+
+
+def check_errors(verb, folder):
+    model = GOLDEN / "data" / "llama"
+    small = verb("record", model, "--tokens", "1,2,3", "-o", folder / "x", "--memory-limit", "1000000", status=1)
+    assert "available in the limit of 1000000" in small["error"]["message"]
+    for words, said in [
+        (["record", model, "-o", folder / "x"], "--prompts or --tokens"),
+        (["record", model, "--tokens", "1,99999", "-o", folder / "x"], "token 99999"),
+        (["record", model, "--tokens", "1", "--full", "nobody", "-o", folder / "x"], "nobody"),
+        (["record", model, "--tokens", "1", "--batched", "--memory-limit", LIMIT, "-o", folder / "x"], "batches"),
+        (["compare", folder / "none"], "none"),
+        (["compare", GOLDEN / "packs" / "llama"], "a second pack"),
+    ]:
+        message = verb(*words, status=2)["error"]["message"]
+        assert said in message, message
+
+
+def main():
+    verb = Verb(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        limit = ["--memory-limit", str(LIMIT)]
+        for model in MODELS:
+            check_pieces(verb, folder, model, [limit, ["--chunk", "7"], ["--batched"], [*limit, "--chunk", "5"]])
+        for model in RECURRENT:
+            check_pieces(verb, folder, model, [limit, ["--batched"]])
+        for model in ["llama", "deepseek_v3", "kimi_linear"]:
+            check_rounding(verb, folder, model)
+        packs = sorted((GOLDEN / "packs").iterdir())
+        assert len(packs) >= 2
+        for pack in packs:
+            check_vendor(verb, folder, pack)
+        check_faults(verb, folder)
+        check_errors(verb, folder)
+
+
+if __name__ == "__main__":
+    main()

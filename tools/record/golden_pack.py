@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden packs (docs/golden_pack.md) in Python: the same numbers as src/align computes, for recorders of other code.
+
+Needs NumPy alone.
+"""
+
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+FORMAT, VERSION = "firstlight.golden_pack", 1
+SEED = 0x676F6C64
+TOP_LOGITS = 16
+HISTOGRAM_BINS = 64
+LAYOUTS = [(32, 64), (16, 64), (16, 32), (8, 32), (8, 16), (8, 8), (8, 4), (4, 4), (4, 2), (4, 1)]
+MOST_INTEGERS = 64
+
+_U64 = np.uint64
+
+
+def mix64(x):
+    """SplitMix64's mixing function, on arrays of uint64."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(x, _U64) + _U64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> _U64(30))) * _U64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> _U64(27))) * _U64(0x94D049BB133111EB)
+        return x ^ (x >> _U64(31))
+
+
+def _mix_int(x):
+    return int(mix64(np.array([x & 0xFFFFFFFFFFFFFFFF], _U64))[0])
+
+
+def hash_bytes(pieces, size):
+    """Of one tensor: pieces are byte strings, all but the last a multiple of 8 long, `size` bytes together."""
+    total, words = 0, 0
+    for piece in pieces:
+        padded = bytes(piece) + b"\0" * (-len(piece) % 8)
+        values = np.frombuffer(padded, "<u8")
+        factors = mix64(np.arange(words, words + len(values), dtype=_U64)) | _U64(1)
+        with np.errstate(over="ignore"):
+            total = (total + int((values * factors).sum(dtype=_U64))) & 0xFFFFFFFFFFFFFFFF
+        words += len(values)
+    return _mix_int(_mix_int(size) ^ total)
+
+
+def safetensors_entries(path):
+    """(name, offset in the file, bytes) of every tensor."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            yield name, 8 + length + begin, end - begin
+
+
+def weights_hash(directory):
+    """Of the tensors of a directory's safetensors files; "" where there are none."""
+    files = sorted(pathlib.Path(directory).glob("*.safetensors"))
+    index = pathlib.Path(directory) / "model.safetensors.index.json"
+    single = pathlib.Path(directory) / "model.safetensors"
+    if single.exists():
+        files = [single]
+    elif index.exists():
+        files = sorted({index.parent / name for name in json.loads(index.read_text())["weight_map"].values()})
+    entries = sorted((name.encode(), path, at, size) for path in files for name, at, size in safetensors_entries(path))
+    total = 0
+    for name, path, at, size in entries:
+        total = _mix_int(total ^ hash_bytes([name], len(name)))
+        with open(path, "rb") as file:
+            file.seek(at)
+            pieces = (file.read(min(1 << 24, size - done)) for done in range(0, size, 1 << 24))
+            total = _mix_int(total ^ hash_bytes(pieces, size))
+    return f"{total:016x}" if entries else ""
+
+
+def tokens_hash(tokens):
+    value = _mix_int(len(tokens))
+    for token in tokens:
+        value = _mix_int(value ^ token)
+    return f"{value:016x}"
+
+
+def signs(width, projections):
+    """The matrix [projections, width] of 1 and -1."""
+    blocks = (width + 63) // 64
+    with np.errstate(over="ignore"):
+        j = np.arange(projections, dtype=_U64)[:, None] * _U64(0x9E3779B97F4A7C15)
+        b = np.arange(blocks, dtype=_U64)[None] * _U64(0xD1342543DE82EF95)
+        bits = mix64(_U64(SEED) + j + b)
+    unpacked = (bits[:, :, None] >> np.arange(64, dtype=_U64)) & _U64(1)
+    return 1.0 - 2.0 * unpacked.reshape(projections, -1)[:, :width].astype(np.float64)
+
+
+def sampled_rows(limit, num_rows):
+    count = min(limit, num_rows)
+    return [num_rows - 1] if count == 1 else [i * (num_rows - 1) // (count - 1) for i in range(count)]
+
+
+def is_plain(values):
+    """Finite, and no larger than 2^100."""
+    return np.abs(values) <= 2.0**100
+
+
+def statistics(values):
+    """min, max, mean, rms, largest magnitude, count, not finite, zeros."""
+    flat = values.astype(np.float64).ravel()
+    finite = flat[is_plain(flat)]
+    if not len(finite):
+        return [0, 0, 0, 0, 0, len(flat), len(flat), 0]
+    return [finite.min(), finite.max(), finite.mean(), np.sqrt(np.square(finite).mean()), np.abs(finite).max(), len(flat),
+            len(flat) - len(finite), (finite == 0).sum()]  # fmt: skip
+
+
+def histogram(values):
+    flat = values.ravel()
+    flat = flat[is_plain(flat) & (flat != 0)]
+    exponents = np.clip(np.frexp(flat)[1] - 1 + 20, 0, 31)
+    return np.bincount(exponents + 32 * (flat < 0), minlength=HISTOGRAM_BINS)
+
+
+class Pack:
+    """Gathers whole values and writes what a pack keeps of them."""
+
+    def __init__(self, taps, parameters, **facts):
+        """`taps`: as `firstlight baseline values --json` lists them, in that order, those that were recorded."""
+        self.taps, self.parameters, self.facts = taps, parameters, facts
+        self.prompts = []
+
+    def add_prompt(self, tokens, values, greedy):
+        """`values`: name to array [rows, width]; every tap has one."""
+        self.prompts.append((tokens, [np.asarray(values[tap["name"]]) for tap in self.taps], greedy))
+
+    def _sketch_bytes(self, projections, rows):
+        total = 4096 + 200 * len(self.taps)
+        for tokens, values, _ in self.prompts:
+            total += 8 * len(tokens) + 2048
+            for tap, value in zip(self.taps, values):
+                count = min(rows, len(value))
+                total += 4 * (8 + HISTOGRAM_BINS) + 4 * count * (1 + projections)
+                total += count * (8 * TOP_LOGITS + 4) if tap["name"] == "logits" else 0
+        return total
+
+    def _choose_rows(self, left, full):
+        """Which rows are kept whole: [prompt][tap], by worth, as far as they fit."""
+        kept = [[set() for _ in self.taps] for _ in self.prompts]
+
+        def take(wanted, choose):
+            nonlocal left
+            for prompt, (_, values, _) in zip(kept, self.prompts):
+                for rows, tap, value in zip(prompt, self.taps, values):
+                    chosen = choose(len(value))
+                    size = len(chosen) * (4 * tap["width"] + 4)
+                    if wanted(tap) and size <= left:
+                        left -= size
+                        rows.update(chosen)
+
+        def is_logits(tap):
+            return tap["name"] == "logits"
+
+        def is_layer(tap):
+            return tap["layer_output"] and not is_logits(tap)
+
+        def is_other(tap):
+            return not tap["layer_output"] and not is_logits(tap)
+
+        take(lambda tap: tap["integer"] and tap["width"] <= MOST_INTEGERS, range)
+        for wanted, row in [(is_logits, -1), (is_layer, -1), (is_other, -1), (is_layer, 0), (is_other, 0)]:
+            take(wanted, lambda count, row=row: [row % count])
+        for prompt, (_, values, _) in zip(kept, self.prompts):
+            for rows, tap, value in zip(prompt, self.taps, values):
+                if "all" in full or tap["name"] in full:
+                    rows.update(range(len(value)))
+        return [[sorted(rows) for rows in prompt] for prompt in kept]
+
+    def write(self, directory, full=()):
+        limit = 8_000_000 if self.parameters < 1_000_000_000 else 64_000_000
+        for projections, rows in LAYOUTS:
+            needed = self._sketch_bytes(projections, rows)
+            if needed <= 0.6 * limit:
+                break
+        if needed > limit:
+            raise ValueError(f"a pack of {len(self.taps)} values for {len(self.prompts)} prompts needs {needed} bytes")
+        kept = self._choose_rows(limit - needed - limit // 32, set(full))
+        matrices, tensors = {}, {}
+        for p, (tokens, values, _) in enumerate(self.prompts):
+            parts = {key: [] for key in ("statistics", "histogram", "norms", "sketch", "num_kept", "row_ids", "rows")}
+            for tap, value, row_ids in zip(self.taps, values, kept[p]):
+                if tap["width"] not in matrices:
+                    matrices[tap["width"]] = signs(tap["width"], projections)
+                finite = np.where(is_plain(value), value, 0).astype(np.float64)[sampled_rows(rows, len(value))]
+                parts["statistics"].append(np.array(statistics(value), np.float32))
+                parts["histogram"].append(histogram(value.astype(np.float32)).astype(np.int32))
+                parts["norms"].append(np.sqrt(np.square(finite).sum(-1)).astype(np.float32))
+                parts["sketch"].append((finite @ matrices[tap["width"]].T).astype(np.float32).ravel())
+                parts["num_kept"].append(np.array([len(row_ids)], np.int32))
+                parts["row_ids"].append(np.array(row_ids, np.int32))
+                parts["rows"].append(value[row_ids].astype(np.float32).ravel())
+                if tap["name"] == "logits":
+                    top = value[sampled_rows(rows, len(value))].astype(np.float64)
+                    order = np.argsort(-top, axis=-1, kind="stable")[:, :TOP_LOGITS]
+                    best = np.take_along_axis(top, order, -1)
+                    fill = ((0, 0), (0, TOP_LOGITS - order.shape[1]))
+                    largest = top.max(-1, keepdims=True)
+                    parts["top_ids"] = [np.pad(order, fill, constant_values=-1).astype(np.int32).ravel()]
+                    parts["top_logits"] = [np.pad(best, fill).astype(np.float32).ravel()]
+                    parts["log_sum_exp"] = [
+                        (largest[:, 0] + np.log(np.exp(top - largest).sum(-1))).astype(np.float32)
+                    ]
+            for key, arrays in parts.items():
+                joined = np.concatenate(arrays)
+                if len(joined):
+                    tensors[f"p{p}.{key}"] = joined
+        folder = pathlib.Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_safetensors(folder / "tensors.safetensors", tensors)
+        (folder / "manifest.json").write_text(json.dumps(self._manifest(projections, rows), indent=1) + "\n")
+
+    def _manifest(self, projections, rows):
+        def flags(tap):
+            keys = ("integer", "layer_output", "module_output")
+            return {**{key: True for key in keys if tap.get(key)}, **({"rate": tap["rate"]} if tap["rate"] != 1 else {})}
+
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            **self.facts,
+            "parameters": self.parameters,
+            "layout": {"seed": SEED, "projections": projections, "sampled_rows": rows},
+            "prompts": [{"tokens": list(t), "hash": tokens_hash(t), "greedy": list(g)} for t, _, g in self.prompts],
+            "taps": [{key: tap[key] for key in ("name", "layer", "op", "width")} | flags(tap) for tap in self.taps],
+        }
+
+
+def write_safetensors(path, tensors):
+    header, at = {"__metadata__": {"format": FORMAT}}, 0
+    for name, array in tensors.items():
+        kind = {"float32": "F32", "int32": "I32"}[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            file.write(array.tobytes())

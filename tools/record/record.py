@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records what the vendor's own code computes, as a golden pack that `firstlight baseline compare` reads.
+
+    firstlight baseline values MODEL --json > values.json        # where this program is
+    python record.py MODEL --values values.json --prompts prompts.json -o pack     # where the model runs
+
+MODEL is a directory that `transformers` loads, with its own code where it has some (--trust-remote-code: that code is
+run; read it first). Forward hooks keep the outputs of the modules whose names values.json lists; the names are the
+spec's, which are the vendor's. Modules that give something of another shape are reported and left out.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import golden_pack  # noqa: E402
+
+
+def read_prompts(args):
+    """Token ids; texts through the model's own tokenizer."""
+    if args.tokens:
+        return [[int(word) for word in args.tokens.split(",")]]
+    text = pathlib.Path(args.prompts).read_text()
+    if text.lstrip()[:1] in ("[", "{"):
+        entries = json.loads(text)
+        if isinstance(entries, dict):
+            entries = entries["prompts"] if "prompts" in entries else [entries["prompt"]]
+    else:
+        entries = [line for line in text.split("\n") if line]
+    tokenizer = None
+    if any(isinstance(entry, str) for entry in entries):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(args.model, trust_remote_code=args.trust_remote_code)
+    return [tokenizer(entry)["input_ids"] if isinstance(entry, str) else entry for entry in entries]
+
+
+def read_values(args):
+    if args.values:
+        return json.loads(pathlib.Path(args.values).read_text())
+    command = [args.firstlight, "baseline", "values", args.model, "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def find_module(name, modules, renames):
+    """The module of a value's name: after renaming, the same name, else the only one with the longest common ending that
+    names a layer."""
+    for pattern, replacement in renames:
+        name = re.sub(pattern, replacement, name)
+    if name in modules:
+        return name
+    words = name.split(".")
+    for start in range(1, len(words)):
+        ending = ".".join(words[start:])
+        if not re.search(r"(^|\.)\d+(\.|$)", ending):
+            return None
+        found = [other for other in modules if other.endswith("." + ending)]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def rows_of(output, num_tokens, width):
+    """A module's output as [tokens, width], or None."""
+    if isinstance(output, (tuple, list)):
+        output = output[0]
+    if not isinstance(output, torch.Tensor) or output.numel() != num_tokens * width:
+        return None
+    output = output.detach()
+    shape = [size for size in output.shape if size != 1 or num_tokens == 1]
+    if shape[:1] == [num_tokens] or output.shape[:2] == (1, num_tokens):
+        return output.reshape(num_tokens, width).float().numpy().copy()
+    if output.dim() == 4 and output.shape[2] == num_tokens:  # heads first
+        return output[0].transpose(0, 1).reshape(num_tokens, width).float().numpy().copy()
+    return None
+
+
+class Recorder:
+    def __init__(self, model, values, renames):
+        self.model, self.seen, self.wrong = model, {}, {}
+        self.taps = {tap["name"]: tap for tap in values}
+        self.num_tokens = 0
+        modules = dict(model.named_modules())
+        self.unmapped = []
+        embedding = model.get_input_embeddings()
+        for tap in values:
+            name = tap["name"]
+            if name == "embedding" and embedding is not None:
+                embedding.register_forward_hook(self._hook(name))
+            elif tap["module_output"] and "#" not in name:
+                found = find_module(name, modules, renames)
+                if found is None:
+                    self.unmapped.append(name)
+                else:
+                    modules[found].register_forward_hook(self._hook(name))
+
+    def _hook(self, name):
+        def keep(_module, _inputs, output):
+            calls = self.calls.get(name, 0) + 1
+            self.calls[name] = calls
+            key = name if calls == 1 else f"{name}#{calls}"
+            tap = self.taps.get(key)
+            if tap is None:
+                return
+            value = rows_of(output, self.num_tokens, tap["width"])
+            if value is None:
+                first = output[0] if isinstance(output, (tuple, list)) else output
+                self.wrong[key] = list(getattr(first, "shape", []))
+            else:
+                self.seen[key] = value
+
+        return keep
+
+    def run(self, tokens):
+        """Name to array, of one prompt."""
+        self.seen, self.calls, self.num_tokens = {}, {}, len(tokens)
+        with torch.no_grad():
+            logits = self.model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        if "logits" in self.taps:
+            self.seen["logits"] = logits.float().numpy().copy()
+        return dict(self.seen)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("-o", "--output", required=True)
+    values = parser.add_mutually_exclusive_group(required=True)
+    values.add_argument("--values", help="what `firstlight baseline values MODEL --json` printed")
+    values.add_argument("--firstlight", help="the program, to ask it")
+    prompts = parser.add_mutually_exclusive_group(required=True)
+    prompts.add_argument("--prompts", help="file: a text per line, or JSON with texts and lists of token ids")
+    prompts.add_argument("--tokens", help="one prompt as token ids")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    parser.add_argument("--greedy", type=int, default=1, help="tokens of the continuation")
+    parser.add_argument("--full", default="", help="keep all rows of these values, comma-separated; all: of every one")
+    parser.add_argument("--rename", action="append", default=[], metavar="PATTERN=REPLACEMENT",
+                        help="from a value's name to the module's (regular expression, repeatable)")  # fmt: skip
+    parser.add_argument("--trust-remote-code", action="store_true", help="run the code in the model's directory")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    listing = read_values(args)
+    prompts = read_prompts(args)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        args.model, dtype=getattr(torch, args.dtype), attn_implementation="eager",
+        trust_remote_code=args.trust_remote_code,
+    ).eval()  # fmt: skip
+    recorder = Recorder(model, listing["values"], [rename.split("=", 1) for rename in args.rename])
+    records = []
+    for tokens in prompts:
+        values, greedy = recorder.run(tokens), []
+        logits = values["logits"]
+        for _ in range(args.greedy):
+            greedy.append(int(np.argmax(logits[-1])))
+            if len(greedy) < args.greedy:
+                logits = recorder.run(tokens + greedy)["logits"]
+        records.append((tokens, values, greedy))
+    common = set.intersection(*(set(values) for _, values, _ in records))
+    pack = golden_pack.Pack(
+        [tap for tap in listing["values"] if tap["name"] in common],
+        listing["parameters"],
+        origin={"kind": "transformers", "transformers": transformers.__version__, "torch": torch.__version__,
+                "dtype": args.dtype, "class": type(model).__name__},
+        model=listing["model"],
+        architecture=listing["architecture"],
+        weights_hash=golden_pack.weights_hash(args.model),
+        spec="",
+        spec_hash="",
+    )  # fmt: skip
+    for tokens, values, greedy in records:
+        pack.add_prompt(tokens, values, greedy)
+    pack.write(args.output, [name for name in args.full.split(",") if name])
+    print(f"{args.output}: {len(common)} values of {len(prompts)} prompts")
+    for name in recorder.unmapped:
+        print(f"  no module for {name}", file=sys.stderr)
+    for name, shape in recorder.wrong.items():
+        print(f"  {name}: shape {shape}, {recorder.taps[name]['width']} numbers per token wanted", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
