@@ -37,6 +37,9 @@ Status decode_small_weights(ir::Graph& graph, const CompileOptions& options);
 // projection happen for the wanted rows only.
 Status narrow_to_outputs(ir::Graph& graph, const CompileOptions& options);
 
+// A product of which only slices are read becomes a product per slice.
+Status split_products(ir::Graph& graph, const CompileOptions& options);
+
 // One step for a router of experts.
 Status fuse_routers(ir::Graph& graph, const CompileOptions& options);
 
@@ -57,6 +60,9 @@ Status merge_sibling_linears(ir::Graph& graph, const CompileOptions& options);
 
 // Lets matrix products normalise their own input.
 Status fuse_norms(ir::Graph& graph, const CompileOptions& options);
+
+// Reshapes of formulas become formulas of reshapes, so that formulas meet what is computed along the new rows.
+Status raise_reshapes(ir::Graph& graph, const CompileOptions& options);
 
 // One step for reductions along rows and the formulas around them.
 Status fuse_rows(ir::Graph& graph, const CompileOptions& options);
