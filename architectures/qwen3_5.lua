@@ -55,7 +55,7 @@ return architecture {
     for _, prefix in ipairs(vision and { "model.visual.", "visual." } or {}) do
       std.towers.waive(w, prefix, "blocks", vision:count "depth", vision_tensors)
     end
-    std.qwen_next.skip_prediction_layers(w, p.prediction_layers)
+    std.qwen_next.skip_prediction_layers(w, p.prediction_layers, p.layers)
     return { logits = std.qwen_next.logits(p, top, model, batch) }
   end,
 }

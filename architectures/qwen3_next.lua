@@ -20,7 +20,7 @@ return architecture {
   state = std.qwen_next.state,
 
   forward = function(p, w, batch)
-    std.qwen_next.skip_prediction_layers(w, 1)
+    std.qwen_next.skip_prediction_layers(w, 1, p.layers)
     return { logits = std.qwen_next.logits(p, w, w:scope "model", batch) }
   end,
 }

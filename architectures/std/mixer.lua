@@ -54,22 +54,26 @@ function mixer.gdn_state(d, layers)
   }
 end
 
--- The projections as q, k and v side by side [T, n], z [T, heads, width], b and a [T, heads].
+-- The projections as q, k and v side by side [T, n], z [T, heads, width], b and a [T, heads]. GGUF files have those of
+-- Qwen3-Next in two parts.
 local function gdn_inputs(x, w, d)
   local keys, values = d.key_heads * d.key_dim, d.value_heads * d.value_dim
-  if not d.fused then
-    local z = reshape(project(x, w, "in_proj_z", values), "T", d.value_heads, d.value_dim)
-    local b, a = project(x, w, "in_proj_b", d.value_heads), project(x, w, "in_proj_a", d.value_heads)
-    return project(x, w, "in_proj_qkv", 2 * keys + values), z, b, a
-  end
   local each = d.value_heads // d.key_heads  -- value heads of one key head, whose rows stand together
+  local function step_inputs()
+    if not d.fused then return project(x, w, "in_proj_b", d.value_heads), project(x, w, "in_proj_a", d.value_heads) end
+    local ba = reshape(project(x, w, "in_proj_ba", 2 * d.value_heads), "T", d.key_heads, 2 * each)
+    local b, a = split(ba, { each, each })
+    return reshape(b, "T", d.value_heads), reshape(a, "T", d.value_heads)
+  end
+  if not d.fused or w:has "in_proj_qkv.weight" then
+    local z = reshape(project(x, w, "in_proj_z", values), "T", d.value_heads, d.value_dim)
+    return project(x, w, "in_proj_qkv", 2 * keys + values), z, step_inputs()
+  end
   local width = each * d.value_dim
   local qkvz = reshape(project(x, w, "in_proj_qkvz", 2 * (keys + values)), "T", d.key_heads, 2 * (d.key_dim + width))
   local q, k, v, z = split(qkvz, { d.key_dim, d.key_dim, width, width })
-  local ba = reshape(project(x, w, "in_proj_ba", 2 * d.value_heads), "T", d.key_heads, 2 * each)
-  local b, a = split(ba, { each, each })
   local mixed = concat(reshape(q, "T", keys), reshape(k, "T", keys), reshape(v, "T", values), { axis = 1 })
-  return mixed, reshape(z, "T", d.value_heads, d.value_dim), reshape(b, "T", d.value_heads), reshape(a, "T", d.value_heads)
+  return mixed, reshape(z, "T", d.value_heads, d.value_dim), step_inputs()
 end
 
 function mixer.gdn(x, w, p, batch, layer)
@@ -85,7 +89,11 @@ function mixer.gdn(x, w, p, batch, layer)
       w("dt_bias", { d.value_heads }), w("A_log", { d.value_heads })),
   }
   y = rms_norm(y, w("norm.weight", { d.value_dim }), { eps = p.eps }) * map(silu, z)
-  return project(reshape(y, "T", values), w, "out_proj", p.hidden)
+  local last = "out_proj"
+  if w:has "out_proj_tiled.weight" then  -- in GGUF files of Qwen3.5: columns by the place of a head under its key head first
+    last, y = "out_proj_tiled", transpose(reshape(y, "T", d.key_heads, d.value_heads // d.key_heads, d.value_dim), 0, 2, 1, 3)
+  end
+  return project(reshape(y, "T", values), w, last, p.hidden)
 end
 
 -- Kimi delta attention: the delta rule with a decay per channel. d: heads, dim, kernel, full_gate (the output gate is one

@@ -52,9 +52,12 @@ function qwen.logits(p, top, model, batch)
   return head.logits(x, top, p, batch, embedding, model)
 end
 
-function qwen.skip_prediction_layers(w, count)
+function qwen.skip_prediction_layers(w, count, layers)
   local reason = "extra prediction layers are not run"
-  if count > 0 then w:waive_layers("mtp.layers", 0, count - 1, reason) end
+  if count > 0 then
+    w:waive_layers("mtp.layers", 0, count - 1, reason)
+    w:waive_layers("blk", layers, layers + count - 1, reason)  -- in GGUF files
+  end
   for _, name in ipairs { "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden" } do
     w:waive("mtp." .. name .. ".weight", reason)
   end

@@ -114,6 +114,9 @@ def nemotron_h_cases():
                 "n_groups": 3, "mamba_head_dim": 10, "attention_bias": False, "tie_word_embeddings": False},
                "experts in a latent space, in groups; no convolution bias, heads and hidden size apart",
                storage="bfloat16")
+    yield Case("nemotron_h_dense", "nemotron_h", "NemotronHConfig",
+               {**config, "layers_block_type": ["linear_attention", "mlp", "full_attention", "linear_attention"]},
+               "no experts at all", storage="bfloat16")
 
 
 def mamba2_cases():

@@ -443,5 +443,25 @@ TEST(GgufShared, Stories260KIsOneModelInBothForms) {
   EXPECT_EQ(hf->max_positions, gguf->max_positions);
 }
 
+// What tests/golden/gguf does not show: a list that contradicts the tensors, blocks of a format that rows are moved in.
+TEST_F(GgufMapping, KindsOfLayersMustAgreeWithTheirTensors) {
+  begin("lfm2", 1);
+  writer_.set_list("lfm2.attention.head_count_kv", std::vector<GgufScalar>{uint32_t{1}});
+  key("feed_forward_length", uint32_t{24});
+  key("rope.freq_base", 1e6F);
+  key("shortconv.l_cache", uint32_t{3});
+  const std::string l = layer(0);
+  for (const char* norm : {"attn_norm", "ffn_norm"}) add(l + norm + ".weight", {16});
+  add("token_embd_norm.weight", {16});
+  add(l + "shortconv.in_proj.weight", {48, 16});
+  add(l + "shortconv.conv.weight", {16, 3});
+  add(l + "shortconv.out_proj.weight", {16, 16});
+  dense(l);
+  const auto model = load();
+  ASSERT_FALSE(model.ok());
+  EXPECT_TRUE(has(model.status().to_string(), "attention.head_count_kv of layer 0 contradicts its tensors"))
+      << model.status().to_string();
+}
+
 }  // namespace
 }  // namespace firstlight::intake
