@@ -16,6 +16,7 @@ class HostPages final : public PageStorage {
   }
   void give(std::byte* page, size_t) override { std::free(page); }
   void zero(std::byte* page, size_t bytes) override { std::memset(page, 0, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
 };
 
 }  // namespace

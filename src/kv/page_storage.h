@@ -15,6 +15,8 @@ class PageStorage {
   // Gives it back; `bytes` as it was taken.
   virtual void give(std::byte* page, size_t bytes) = 0;
   virtual void zero(std::byte* page, size_t bytes) = 0;
+  // Both pages of this storage and of that size.
+  virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
 };
 
 // The host's memory.

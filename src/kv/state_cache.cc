@@ -154,30 +154,96 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
   return ok_status();
 }
 
-Status StateCache::truncate(SequenceId id, int64_t length) {
-  Sequence& cut = sequence(id);
-  FL_CHECK(length >= 0 && length <= cut.length);
+// Whether every row that the token at `length` sees is still there.
+Status StateCache::check_cut(const Sequence& sequence, int64_t length) const {
   for (size_t s = 0; s < states_.size(); ++s) {
-    if (states_[s].fixed && length != 0 && length != cut.length) {
-      return invalid_argument("state '" + states_[s].name + "' cannot go back from " + std::to_string(cut.length) +
-                              " to " + std::to_string(length) + " tokens: it does not keep its past");
-    }
     const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
     const auto first = static_cast<size_t>(first_needed_page(states_[s], length));
-    for (size_t p = first; p < std::min(pages_kept, cut.pages[s].size()); ++p) {
-      if (cut.pages[s][p] == nullptr) {
+    for (size_t p = first; p < std::min(pages_kept, sequence.pages[s].size()); ++p) {
+      if (sequence.pages[s][p] == nullptr) {
         return invalid_argument("state cannot go back to " + std::to_string(length) + " tokens: its window has passed");
       }
     }
   }
+  return ok_status();
+}
+
+void StateCache::cut(Sequence& sequence, int64_t length) {
   for (size_t s = 0; s < states_.size(); ++s) {
     const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
-    while (cut.pages[s].size() > pages_kept) {
-      give_page(cut.pages[s].back(), states_[s].page_bytes);
-      cut.pages[s].pop_back();
+    while (sequence.pages[s].size() > pages_kept) {
+      give_page(sequence.pages[s].back(), states_[s].page_bytes);
+      sequence.pages[s].pop_back();
     }
   }
-  cut.length = length;
+  sequence.length = length;
+}
+
+Status StateCache::truncate(SequenceId id, int64_t length) {
+  Sequence& shorter = sequence(id);
+  FL_CHECK(length >= 0 && length <= shorter.length);
+  for (const State& state : states_) {
+    if (!state.fixed || length == 0 || length == shorter.length) continue;
+    return invalid_argument("state '" + state.name + "' cannot go back from " + std::to_string(shorter.length) +
+                            " to " + std::to_string(length) + " tokens: it does not keep its past");
+  }
+  FL_TRY(check_cut(shorter, length));
+  cut(shorter, length);
+  return ok_status();
+}
+
+const StateCache::Snapshot& StateCache::snapshot(SnapshotId id) const {
+  FL_CHECK(id >= 0 && static_cast<size_t>(id) < snapshots_.size() && snapshots_[static_cast<size_t>(id)].live);
+  return snapshots_[static_cast<size_t>(id)];
+}
+
+int64_t StateCache::snapshot_length(SnapshotId id) const { return snapshot(id).length; }
+
+Result<SnapshotId> StateCache::take_snapshot(SequenceId id) {
+  const Sequence& from = sequence(id);
+  auto place = std::find_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& other) { return !other.live; });
+  if (place == snapshots_.end()) place = snapshots_.insert(place, Snapshot{});
+  const auto taken = static_cast<SnapshotId>(place - snapshots_.begin());
+  *place = {.live = true, .length = from.length, .pages = std::vector<std::byte*>(states_.size(), nullptr)};
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (!states_[s].fixed || from.pages[s].empty()) continue;
+    const auto bytes = static_cast<int64_t>(states_[s].page_bytes);
+    const bool full = options_.capacity_bytes > 0 && used_bytes_ + bytes > options_.capacity_bytes;
+    place->pages[s] = full ? nullptr : take_page(states_[s].page_bytes);
+    if (place->pages[s] == nullptr) {
+      drop_snapshot(taken);
+      return out_of_memory("a snapshot of state '" + states_[s].name + "': " + std::to_string(bytes) +
+                           " bytes needed, " + std::to_string(used_bytes_) + " of " +
+                           std::to_string(options_.capacity_bytes) + " in use");
+    }
+    options_.storage->copy(place->pages[s], from.pages[s][0], states_[s].page_bytes);
+  }
+  return taken;
+}
+
+void StateCache::drop_snapshot(SnapshotId id) {
+  snapshot(id);
+  Snapshot& gone = snapshots_[static_cast<size_t>(id)];
+  for (size_t s = 0; s < states_.size(); ++s) give_page(gone.pages[s], states_[s].page_bytes);
+  gone = {};
+}
+
+Status StateCache::restore(SequenceId id, SnapshotId from) {
+  Sequence& back = sequence(id);
+  const Snapshot& kept = snapshot(from);
+  if (back.length < kept.length) {
+    for (const State& state : states_) {
+      if (state.fixed) continue;
+      return invalid_argument("state '" + state.name + "' holds " + std::to_string(back.length) +
+                              " tokens of the snapshot's " + std::to_string(kept.length));
+    }
+    FL_TRY(extend(id, kept.length));
+  }
+  FL_TRY(check_cut(back, kept.length));
+  cut(back, kept.length);
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (kept.pages[s] != nullptr) options_.storage->copy(back.pages[s][0], kept.pages[s], states_[s].page_bytes);
+  }
   return ok_status();
 }
 

@@ -2,8 +2,8 @@
 // The state of all sequences: page pools, one table of pages per sequence and state, nothing about who may have how
 // much (that is the engine's). A page holds `page_rows` rows of one state; windowed states give pages back as soon as
 // no coming token can see them. A fixed state is one page of one row, zero when the sequence starts; the past is not in
-// it, so a sequence that has one goes back to its beginning or not at all. Not thread-safe: the engine's thread owns
-// it.
+// it, so a sequence that has one goes back to its beginning, or to where a snapshot of it was taken. Not thread-safe:
+// the engine's thread owns it.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@
 namespace firstlight::kv {
 
 using SequenceId = int32_t;
+using SnapshotId = int32_t;
 
 struct StateCacheOptions {
   int64_t page_rows = 128;
@@ -46,6 +47,18 @@ class StateCache {
   // and when a fixed state would have to go back to a length that is neither 0 nor its own.
   Status truncate(SequenceId id, int64_t length);
 
+  // A copy of the sequence's fixed states as they are after its `length` tokens, in pages that count as used until it
+  // is dropped. When one is worth its bytes is the engine's affair. Errors: kOutOfMemory.
+  Result<SnapshotId> take_snapshot(SequenceId id);
+  void drop_snapshot(SnapshotId id);
+  int64_t snapshot_length(SnapshotId id) const;
+
+  // Takes a sequence to where the snapshot was taken: its fixed states become the copy, rows of logs after it are
+  // dropped. The sequence holds these tokens already, as the one that the snapshot is of does; one without rows of logs
+  // need not. Errors: kInvalidArgument when rows of a log are missing or a window has passed, kOutOfMemory; the
+  // sequence is as before then.
+  Status restore(SequenceId id, SnapshotId snapshot);
+
   // Bytes of pages one sequence of that length holds at most, over all states.
   int64_t bytes_for_length(int64_t length) const;
   int64_t used_bytes() const { return used_bytes_; }
@@ -69,6 +82,11 @@ class StateCache {
     int64_t length = 0;
     std::vector<std::vector<std::byte*>> pages;  // [state][page]; null: given back
   };
+  struct Snapshot {
+    bool live = false;
+    int64_t length = 0;
+    std::vector<std::byte*> pages;  // one per state; null for logs and before the first token
+  };
 
   struct PageDeleter {
     PageStorage* storage = nullptr;
@@ -80,6 +98,9 @@ class StateCache {
   StateCache() = default;
   std::byte* take_page(size_t bytes);
   void give_page(std::byte* page, size_t bytes);
+  Status check_cut(const Sequence& sequence, int64_t length) const;
+  void cut(Sequence& sequence, int64_t length);
+  const Snapshot& snapshot(SnapshotId id) const;
   static int64_t pages_for(const State& state, int64_t length);
   static int64_t first_needed_page(const State& state, int64_t length);
   const Sequence& sequence(SequenceId id) const;
@@ -88,6 +109,7 @@ class StateCache {
   StateCacheOptions options_;
   std::vector<State> states_;
   std::vector<Sequence> sequences_;
+  std::vector<Snapshot> snapshots_;
   std::vector<std::pair<size_t, std::vector<std::byte*>>> free_;  // by page size
   std::deque<Page> owned_;
   int64_t used_bytes_ = 0;

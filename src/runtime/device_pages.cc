@@ -39,6 +39,11 @@ void DevicePages::zero(std::byte* page, size_t bytes) {
   note(device_.compute().fill(pool_.view(place(page), static_cast<int64_t>(bytes)), 0));
 }
 
+void DevicePages::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  note(device_.compute().copy(pool_.view(place(to), size), pool_.view(place(from), size)));
+}
+
 Status DevicePages::grow(int64_t needed) {
   const int64_t wanted = std::max({needed, 2 * pool_.bytes(), kLeastPool});
   auto larger = device_.allocate(wanted);

@@ -18,11 +18,12 @@ class DevicePages final : public kv::PageStorage {
   std::byte* take(size_t bytes) override;
   void give(std::byte* page, size_t bytes) override;
   void zero(std::byte* page, size_t bytes) override;
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override;
 
   // The pool as it is now; a page's place is its distance from the beginning.
   const device::Buffer& pool() const { return pool_; }
   static int64_t place(const std::byte* page) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(page)); }
-  // The first error of a fill or a move since the last call: take and zero have nobody to tell.
+  // The first error of a fill, a copy or a move since the last call: take, zero and copy have nobody to tell.
   Status take_status();
 
  private:

@@ -443,10 +443,10 @@ TEST(GgufShared, Stories260KIsOneModelInBothForms) {
   EXPECT_EQ(hf->max_positions, gguf->max_positions);
 }
 
-// What tests/golden/gguf does not show: a list that contradicts the tensors, blocks of a format that rows are moved in.
+// What tests/golden/gguf does not show: a list that contradicts the tensors.
 TEST_F(GgufMapping, KindsOfLayersMustAgreeWithTheirTensors) {
   begin("lfm2", 1);
-  writer_.set_list("lfm2.attention.head_count_kv", std::vector<GgufScalar>{uint32_t{1}});
+  writer_.set_array("lfm2.attention.head_count_kv", std::vector<uint32_t>{1});
   key("feed_forward_length", uint32_t{24});
   key("rope.freq_base", 1e6F);
   key("shortconv.l_cache", uint32_t{3});

@@ -19,8 +19,13 @@ TEST(HostPages, HoldZerosAtFirstAndWhenAsked) {
   EXPECT_TRUE(is_zero());
   std::fill(page, page + kBytes, std::byte{7});
   EXPECT_FALSE(is_zero());
+  std::byte* other = pages.take(kBytes);
+  pages.copy(other, page, kBytes);
+  EXPECT_TRUE(std::equal(page, page + kBytes, other));
   pages.zero(page, kBytes);
   EXPECT_TRUE(is_zero());
+  EXPECT_EQ(other[kBytes - 1], std::byte{7});
+  pages.give(other, kBytes);
   pages.give(page, kBytes);
 }
 

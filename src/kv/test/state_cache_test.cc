@@ -171,7 +171,8 @@ class CountedPages final : public PageStorage {
   }
   void give(std::byte*, size_t) override { --taken; }
   void zero(std::byte*, size_t) override { ++zeroed; }
-  int taken = 0, zeroed = 0, most = 1000;
+  void copy(std::byte*, const std::byte*, size_t) override { ++copied; }
+  int taken = 0, zeroed = 0, copied = 0, most = 1000;
   size_t next = 1;
 };
 
@@ -189,7 +190,9 @@ TEST(StateCache, PagesLieWhereTheStorageSays) {
     ids[0] = cache.add_sequence();
     ASSERT_TRUE(cache.extend(ids[0], 1).ok());
     EXPECT_EQ(storage.taken, 4) << "pages are used again";
-    storage.most = 4;
+    EXPECT_TRUE(cache.restore(ids[0], cache.take_snapshot(ids[0]).value()).ok());
+    EXPECT_EQ(storage.copied, 2);
+    storage.most = 5;
     EXPECT_EQ(cache.extend(ids[0], 100).code(), StatusCode::kOutOfMemory);
     EXPECT_EQ(cache.length(ids[0]), 1);
   }
@@ -220,6 +223,67 @@ TEST(StateCache, ALogAtARateHasARowPerGroup) {
   ASSERT_TRUE(cache.truncate(ids[0], 2).ok());
   EXPECT_EQ(pages(0), 0u);
   EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(2));
+}
+
+TEST(StateCache, ASnapshotBringsFixedStatesBack) {
+  const std::array states = {log_state("kv.0"), fixed_state("s.1")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const std::array ids = {cache.add_sequence()};
+  const auto byte = [&]() -> std::byte& { return cache.views(ids)[1].pages[0][0][kFixedBytes - 1]; };
+  ASSERT_TRUE(cache.extend(ids[0], 6).ok());
+  byte() = std::byte{5};
+  const SnapshotId taken = cache.take_snapshot(ids[0]).value();
+  EXPECT_EQ(cache.snapshot_length(taken), 6);
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(6) + kFixedBytes);
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE(cache.extend(ids[0], 13).ok());
+    byte() = std::byte{9};
+    ASSERT_TRUE(cache.restore(ids[0], taken).ok());
+    EXPECT_EQ(cache.length(ids[0]), 6);
+    EXPECT_EQ(byte(), std::byte{5});
+    EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(6) + kFixedBytes);
+  }
+  const SequenceId other = cache.add_sequence();
+  const Status refused = cache.restore(other, taken);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(), "state 'kv.0' holds 0 tokens of the snapshot's 6");
+  cache.drop_snapshot(taken);
+  cache.remove_sequence(ids[0]);
+  EXPECT_EQ(cache.used_bytes(), 0);
+}
+
+TEST(StateCache, ASnapshotAloneStartsASequenceWithoutLogs) {
+  const std::array states = {fixed_state("s.0")};
+  auto cache = StateCache::create(states, {.page_rows = 4, .capacity_bytes = 3 * kFixedBytes}).value();
+  const SequenceId first = cache.add_sequence();
+  const SnapshotId start = cache.take_snapshot(first).value();  // before the first token there is nothing to copy
+  EXPECT_EQ(cache.used_bytes(), 0);
+  ASSERT_TRUE(cache.extend(first, 7).ok());
+  std::array ids = {first};
+  cache.views(ids)[0].pages[0][0][3] = std::byte{4};
+  const SnapshotId taken = cache.take_snapshot(first).value();
+  ids[0] = cache.add_sequence();
+  ASSERT_TRUE(cache.restore(ids[0], taken).ok());
+  EXPECT_EQ(cache.length(ids[0]), 7);
+  EXPECT_EQ(cache.views(ids)[0].pages[0][0][3], std::byte{4});
+  EXPECT_EQ(cache.take_snapshot(first).status().code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(cache.used_bytes(), 3 * kFixedBytes) << "a refusal changes nothing";
+  ASSERT_TRUE(cache.restore(ids[0], start).ok());
+  EXPECT_EQ(cache.length(ids[0]), 0);
+}
+
+TEST(StateCache, ASnapshotIsOfNoUseOnceAWindowHasPassed) {
+  const std::array states = {log_state("w.0", 3), fixed_state("s.1")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const SequenceId id = cache.add_sequence();
+  ASSERT_TRUE(cache.extend(id, 5).ok());
+  const SnapshotId taken = cache.take_snapshot(id).value();
+  ASSERT_TRUE(cache.extend(id, 7).ok());
+  ASSERT_TRUE(cache.restore(id, taken).ok());
+  ASSERT_TRUE(cache.extend(id, 16).ok());
+  ASSERT_TRUE(cache.extend(id, 17).ok());
+  EXPECT_EQ(cache.restore(id, taken).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(cache.length(id), 17);
 }
 
 }  // namespace
