@@ -5,10 +5,8 @@ local std = require "std"
 
 local SLIDING, CHOSEN, HEAVY = table.unpack(std.compressor.kinds)
 
-local function count_of(p, kind)
-  local count = 0
-  for i = 0, p.layers - 1 do count = count + (p.kind(i) == kind and 1 or 0) end
-  return count
+local function has_kind(p, kind)
+  return std.kinds.any(p.layers, function(i) return p.kind(i) == kind end)
 end
 
 -- The kind of each layer and the tokens per compressed row. Releases list the latter, also for prediction layers behind.
@@ -26,7 +24,7 @@ local function read_kinds(c, p)
   end
   p.kind = function(i) return kinds[i] end
   for kind in pairs(p.rates) do
-    if rates and count_of(p, kind) == 0 then rates:waive(kind, "no layer compresses so") end
+    if rates and not has_kind(p, kind) then rates:waive(kind, "no layer compresses so") end
   end
 end
 
@@ -50,7 +48,7 @@ local function read_ropes(c, p)
       attention_factor = 1.0,
     }))
   end
-  local alone, main = count_of(p, SLIDING) > 0, nil
+  local alone, main = has_kind(p, SLIDING), nil
   if alone then main = table_of("main", c:number("rope_theta", 1e4), false) end
   local other = table_of("compress", c:number("compress_rope_theta", 160000.0), true)
   if not alone then

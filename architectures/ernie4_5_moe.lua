@@ -38,9 +38,9 @@ return architecture {
     p.rope = std.rope.from_config(c, { dim = p.head_dim, style = "interleaved", default_theta = 5e5 })
     p.is_sparse = function() return false end
     if c.model_type == "ernie4_5_moe" then read_experts(c, p) end
-    local any_dense = false
-    for i = 0, p.layers - 1 do any_dense = any_dense or not p.is_sparse(i) end
-    if not any_dense then c:waive("intermediate_size", "every layer has experts") end
+    if not std.kinds.any(p.layers, function(i) return not p.is_sparse(i) end) then
+      c:waive("intermediate_size", "every layer has experts")
+    end
     return p
   end,
 

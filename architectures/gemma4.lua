@@ -9,15 +9,13 @@ local image_keys = {
   "eoa_token_index", "vision_soft_tokens_per_image",
 }
 
--- Whether each layer is full. The last one always is.
+-- Whether a layer is full. The last one always is.
 local function full_layers(c, layers)
-  local types, full = c:list("layer_types", nil), {}
-  for i = 0, layers - 1 do
-    local kind = types and types[i] or (i + 1) % 6 == 0 and "full_attention" or "sliding_attention"
-    if kind ~= "full_attention" and kind ~= "sliding_attention" then unsupported("layer_types[" .. i .. "]: " .. kind) end
-    full[i] = kind == "full_attention" or i == layers - 1
+  local types, is_full = c:list("layer_types", nil), function(i) return (i + 1) % 6 == 0 end
+  if types then
+    is_full = std.kinds.from_list(types, layers, { "full_attention", "sliding_attention" }, "layer_types") "full_attention"
   end
-  return full
+  return function(i) return is_full(i) or i == layers - 1 end
 end
 
 -- Size of a head and number of kv heads of the full layers: stated once (releases), or under each of these layers.
@@ -29,7 +27,7 @@ local function full_heads(c, p)
   end
   local head_dim, kv_heads
   for i = 0, p.layers - 1 do
-    if p.is_full[i] then
+    if p.is_full(i) then
       local own = each:object(tostring(i))
       head_dim, kv_heads = head_dim or own:count "head_dim", kv_heads or own:count("num_key_value_heads", p.kv_heads)
       own:expect("head_dim", head_dim, "the full layers are alike")
@@ -73,7 +71,7 @@ local function waive_towers(w, c)
 end
 
 local function attention(x, w, p, batch, i, caches)
-  local g = p.is_full[i] and p.full or p.sliding
+  local g = p.is_full(i) and p.full or p.sliding
   local function project(name, heads, columns)
     local bias = p.bias and w(name .. ".bias", { heads * g.head_dim }) or nil
     return reshape(linear(x, w(name .. ".weight", { heads * g.head_dim, columns }), bias), "T", heads, g.head_dim)
@@ -81,7 +79,7 @@ local function attention(x, w, p, batch, i, caches)
   local function turned(y, name) return rope(std.norm.rms(y, w, name, p), batch.positions, g.rope) end
   if i < p.first_shared then
     local k = project("k_proj", g.kv_heads, p.hidden)
-    local v = p.k_is_v and p.is_full[i] and k or project("v_proj", g.kv_heads, p.hidden)
+    local v = p.k_is_v and p.is_full(i) and k or project("v_proj", g.kv_heads, p.hidden)
     caches[g.state] = batch.state[g.state][i]:append { k = turned(k, "k_norm"), v = rms_norm(v, { eps = p.eps }) }
   else
     for _, name in ipairs { "k_proj.weight", "v_proj.weight", "k_norm.weight" } do
@@ -115,23 +113,6 @@ local function feed_forward(x, l, p, width)
   return std.norm.rms(h, l, "post_feedforward_layernorm", p)
 end
 
--- [T, layers, p.per_layer]: what the table has for the token, and what the model makes of its embedding.
-local function per_layer_inputs(x, model, p, batch)
-  local columns = p.layers * p.per_layer
-  local tokens = model("embed_tokens_per_layer.weight", { p.per_layer_vocab, columns })
-  local own = gather_rows(tokens, batch.tokens) * std.embedding.factor(tokens, math.sqrt(p.per_layer))
-  local made = linear(x, model("per_layer_model_projection.weight", { columns, p.hidden })) * p.hidden ^ -0.5
-  made = std.norm.rms(reshape(made, "T", p.layers, p.per_layer), model, "per_layer_projection_norm", p)
-  return (made + reshape(own, "T", p.layers, p.per_layer)) * 2 ^ -0.5
-end
-
-local function add_per_layer(x, l, p, input, i)
-  local own = reshape(slice(input, { axis = 1, start = i, stop = i + 1 }), "T", p.per_layer)
-  local gate, act = linear(x, l("per_layer_input_gate.weight", { p.per_layer, p.hidden })), p.act
-  local h = map(function(g, e) return act(g) * e end, gate, own)
-  return x + std.norm.rms(linear(h, l("per_layer_projection.weight", { p.hidden, p.per_layer })), l, "post_per_layer_input_norm", p)
-end
-
 return architecture {
   matches = {
     model_type = { "gemma4", "gemma4_text" }, architectures = { "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM" },
@@ -152,9 +133,7 @@ return architecture {
     p.first_shared = p.layers - c:int("num_kv_shared_layers", 0)
     p.double_width = c:bool("use_double_wide_mlp", false) and p.first_shared < p.layers
     if p.first_shared == p.layers then c:waive("use_double_wide_mlp", "no layer reuses keys and values") end
-    p.per_layer = c:int("hidden_size_per_layer_input", 256)
-    p.per_layer_vocab = c:count("vocab_size_per_layer_input", 262144)
-    if p.per_layer == 0 then c:waive("vocab_size_per_layer_input", "there are no embeddings per layer") end
+    std.per_layer.read(c, p)
     read_experts(c, p)
     return p
   end,
@@ -162,7 +141,7 @@ return architecture {
   state = function(p)
     local function log(g, full)
       return append {
-        layers = function(i) return i < p.first_shared and p.is_full[i] == full end, window = g.window,
+        layers = function(i) return i < p.first_shared and p.is_full(i) == full end, window = g.window,
         k = { g.kv_heads, g.head_dim }, v = { g.kv_heads, g.head_dim },
       }
     end
@@ -174,14 +153,13 @@ return architecture {
     waive_towers(w, p.outer)
     local embedding, caches = model("embed_tokens.weight", { p.vocab, p.hidden }), {}
     local x = gather_rows(embedding, batch.tokens) * std.embedding.factor(embedding, math.sqrt(p.hidden))
-    local per_layer = p.per_layer > 0 and per_layer_inputs(x, model, p, batch)
+    local inputs = std.per_layer.inputs(x, model, p, batch)
     for i = 0, p.layers - 1 do
       local l = model:scope("layers." .. i)
       local h = attention(std.norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p, batch, i, caches)
       x = x + std.norm.rms(h, l, "post_attention_layernorm", p)
       x = x + feed_forward(x, l, p, p.double_width and i >= p.first_shared and 2 * p.intermediate or nil)
-      if per_layer then x = add_per_layer(x, l, p, per_layer, i) end
-      x = x * l("layer_scalar", { 1 })
+      x = std.per_layer.add(x, l, p, inputs, i) * l("layer_scalar", { 1 })
     end
     return { logits = std.head.logits(x, top, p, batch, embedding, model) }
   end,

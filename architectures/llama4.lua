@@ -8,32 +8,21 @@ local image_keys = { "boi_token_index", "eoi_token_index", "image_token_index" }
 -- The chunk of each layer, 0 for none.
 local function chunks(c, layers, turns)
   local size, types = c:count("attention_chunk_size", nil), c:list("layer_types", nil)
-  if types and #types < layers then error("layer_types has " .. #types .. " entries for " .. layers .. " layers") end
-  local chunked, any = {}, false
-  for i = 0, layers - 1 do
-    chunked[i] = turns(i) and size ~= nil
-    if types then
-      if types[i] ~= "chunked_attention" and types[i] ~= "full_attention" then unsupported("layer_types: " .. types[i]) end
-      chunked[i] = types[i] == "chunked_attention"
-    end
-    if chunked[i] and not size then error "a layer is chunked, but attention_chunk_size is missing or null" end
-    any = any or chunked[i]
+  local function is_chunked(i) return turns(i) and size ~= nil end
+  if types then
+    is_chunked = std.kinds.from_list(types, layers, { "chunked_attention", "full_attention" }, "layer_types") "chunked_attention"
   end
+  local any = std.kinds.any(layers, is_chunked)
+  if any and not size then error "a layer is chunked, but attention_chunk_size is missing or null" end
   if not any then c:waive("attention_chunk_size", "no layer is chunked") end
-  return function(i) return chunked[i] and size or 0 end
+  return function(i) return is_chunked(i) and size or 0 end
 end
 
 local function sparse_layers(c, layers)
-  local listed, sparse = c:list("moe_layers", nil), {}
+  local listed = c:list("moe_layers", nil)
   if listed then
     c:waive("interleave_moe_layer_step", "moe_layers lists the layers with experts")
-    for i = 0, #listed - 1 do
-      if math.type(listed[i]) ~= "integer" or listed[i] < 0 or listed[i] >= layers then
-        error("moe_layers names layer " .. tostring(listed[i]) .. " of " .. layers)
-      end
-      sparse[listed[i]] = true
-    end
-    return function(i) return sparse[i] or false end
+    return std.kinds.listed(listed, 0, layers, "moe_layers")
   end
   local step = c:count("interleave_moe_layer_step", 1)
   return function(i) return (i + 1) % step == 0 end
@@ -87,9 +76,9 @@ return architecture {
     p.window = p.chunk
     p.experts, p.top_k = c:count "num_local_experts", c:count "num_experts_per_tok"
     p.expert_width, p.intermediate = c:count "intermediate_size", c:count "intermediate_size_mlp"
-    local any_dense = false
-    for i = 0, p.layers - 1 do any_dense = any_dense or not p.is_sparse(i) end
-    if not any_dense then c:waive("intermediate_size_mlp", "every layer has experts") end
+    if not std.kinds.any(p.layers, function(i) return not p.is_sparse(i) end) then
+      c:waive("intermediate_size_mlp", "every layer has experts")
+    end
     return p
   end,
 

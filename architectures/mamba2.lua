@@ -8,12 +8,6 @@ return architecture {
   parameters = function(c)
     std.config.idle(c)
     std.config.facts(c)
-    for _, key in ipairs { "time_step_min", "time_step_max", "time_step_floor", "time_step_rank" } do
-      c:waive(key, "how the weights of the time step began")
-    end
-    c:waive("rescale_prenorm_residual", "training only")
-    c:waive("residual_in_fp32", "residuals are float32 here")
-    c:waive("chunk_size", "how another program cuts sequences")
     local p = {
       layers = c:count "num_hidden_layers", hidden = c:count "hidden_size", vocab = c:count "vocab_size",
       eps = c:number "layer_norm_epsilon", tied = c:bool("tie_word_embeddings", false), last_norm = "norm_f",

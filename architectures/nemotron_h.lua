@@ -32,36 +32,29 @@ end
 
 local function waive_idle(c)
   std.config.idle(c)
-  for _, key in ipairs { "hidden_dropout", "rescale_prenorm_residual" } do c:waive(key, "training only") end
-  for _, key in ipairs { "time_step_min", "time_step_max", "time_step_floor", "time_step_rank" } do
-    c:waive(key, "how the weights of the time step began")
-  end
+  c:waive("hidden_dropout", "training only")
   for _, key in ipairs { "rope_theta", "partial_rotary_factor" } do c:waive(key, "this family has no positions") end
   for _, key in ipairs { "norm_eps", "rms_norm_eps" } do c:waive(key, "layer_norm_epsilon is the one that is used") end
-  for _, key in ipairs { "num_logits_to_keep", "use_mamba_kernels", "chunk_size", "moe_shared_expert_overlap" } do
+  for _, key in ipairs { "num_logits_to_keep", "use_mamba_kernels", "moe_shared_expert_overlap" } do
     c:waive(key, "a setting of another program")
   end
   for _, key in ipairs { "num_nextn_predict_layers", "mtp_layers_block_type", "mtp_hybrid_override_pattern" } do
     c:waive(key, "extra prediction layers are not run")
   end
   c:waive("mamba_ssm_cache_dtype", "states are float32 here")
-  c:waive("residual_in_fp32", "residuals are float32 here")
   c:waive("expand", "mamba_num_heads and mamba_head_dim state the width")
 end
 
 local function read_experts(c, p)
   local keys = { "n_routed_experts", "num_experts_per_tok", "n_group", "topk_group", "routed_scaling_factor", "norm_topk_prob",
     "moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size", "n_shared_experts" }
-  if not p.any "E" then
+  if not std.kinds.any(p.layers, p.where "E") then
     for _, key in ipairs(keys) do c:waive(key, "no layer has experts") end
     return
   end
   c:expect("n_shared_experts", 1)
-  p.experts, p.top_k = c:count "n_routed_experts", c:count "num_experts_per_tok"
-  p.groups, p.top_groups = c:count("n_group", 1), c:count("topk_group", 1)
-  p.route_scale, p.norm_topk = c:number("routed_scaling_factor", 1.0), c:bool("norm_topk_prob", true)
-  p.expert_width, p.shared_width = c:count "moe_intermediate_size", c:count "moe_shared_expert_intermediate_size"
-  p.latent = c:count("moe_latent_size", nil)
+  std.moe.read_grouped(c, p)
+  p.shared_width, p.latent = c:count "moe_shared_expert_intermediate_size", c:count("moe_latent_size", nil)
 end
 
 local function experts(x, w, p)
@@ -84,12 +77,6 @@ return architecture {
     std.config.facts(c)
     local layers, where = layer_kinds(c)
     local p = { layers = layers, where = where, hidden = c:count "hidden_size", vocab = c:count "vocab_size" }
-    function p.any(kind)
-      for i = 0, layers - 1 do
-        if where(kind)(i) then return true end
-      end
-      return false
-    end
     p.heads, p.kv_heads = c:count "num_attention_heads", c:count "num_key_value_heads"
     p.head_dim = c:any { "head_dim", "attention_head_dim" }
     p.scale, p.eps, p.last_norm = p.head_dim ^ -0.5, c:number "layer_norm_epsilon", "norm_f"
@@ -101,7 +88,7 @@ return architecture {
       heads = "mamba_num_heads", dim = "mamba_head_dim", size = "ssm_state_size", act = "mamba_hidden_act",
     })
     p.intermediate = c:count "intermediate_size"
-    if not p.any "-" then c:waive("intermediate_size", "no layer is a plain feed-forward") end
+    if not std.kinds.any(layers, where "-") then c:waive("intermediate_size", "no layer is a plain feed-forward") end
     read_experts(c, p)
     return p
   end,

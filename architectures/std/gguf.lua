@@ -5,7 +5,7 @@
 -- family's own stands in gguf_attention.lua and gguf_recurrent.lua: families, by the architecture that a file names, fill in
 -- the config; models, by model type, tell the class that released configs name, names of tensors and what writers changed.
 local tools = require "std.gguf_tools"
-local gguf, families, models = {}, {}, {}
+local gguf, families, models, own_sizes = {}, {}, {}, { gemma4 = true }
 for _, module in ipairs { require "std.gguf_attention", require "std.gguf_recurrent", require "std.gguf_qwen_next" } do
   for name, family in pairs(module.families) do families[name] = family end
   for name, model in pairs(module.models) do models[name] = model end
@@ -53,11 +53,13 @@ local function rope_parameters(key)
   return r
 end
 
-local function common(g, key)
+-- own_sizes: the family reads those that may differ from layer to layer.
+local function common(key, own_sizes)
+  local function size(name) return not own_sizes and tools.per_layer(key, name) or nil end
   return {
     num_hidden_layers = key.int "block_count", hidden_size = key.int "embedding_length",
-    intermediate_size = tools.per_layer(key, "feed_forward_length"), num_attention_heads = key.int "attention.head_count",
-    num_key_value_heads = tools.per_layer(key, "attention.head_count_kv"),
+    intermediate_size = size "feed_forward_length", num_attention_heads = key.int "attention.head_count",
+    num_key_value_heads = size "attention.head_count_kv",
     rms_norm_eps = key.number "attention.layer_norm_rms_epsilon",
     max_position_embeddings = key.int("context_length", nil), vocab_size = vocabulary(key),
     tie_word_embeddings = not gguf_shape "output.weight", rope_parameters = rope_parameters(key), hidden_act = "silu",
@@ -75,7 +77,7 @@ function gguf.config(g)
   end
   function key.raw(name) return g[architecture .. "." .. name] end
   function key.waive(name, reason) g:waive(architecture .. "." .. name, reason) end
-  local c = common(g, key)
+  local c = common(key, own_sizes[architecture])
   family(g, key, c)
   c.architectures = { models[c.model_type].class }
   return c
@@ -167,7 +169,7 @@ function gguf.released(c, w)
   for i = 0, c:int "num_hidden_layers" - 1 do
     local layer = "model.layers." .. i .. "."
     if kind == "gpt_oss" then join_experts(w, layer .. "mlp.experts.") end
-    if kind == "deepseek_v3" or kind == "kimi_linear" then join_kv_b(w, layer .. "self_attn.") end
+    if kind == "deepseek_v3" or kind == "kimi_linear" or kind == "glm_moe_dsa" then join_kv_b(w, layer .. "self_attn.") end
     if kind == "granitemoe" then join_input_linear(w, layer .. "block_sparse_moe.") end
     if models[kind].released then models[kind].released(c, w, layer) end
   end

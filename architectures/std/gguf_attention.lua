@@ -191,6 +191,17 @@ families["ernie4_5"] = function(g, key, c)
   head_size(key, c)
 end
 
+families["ernie4_5-moe"] = function(g, key, c)
+  families.ernie4_5(g, key, c)
+  c.model_type = "ernie4_5_moe"
+  tools.read_experts(key, c, { count = "moe_num_experts", top = "moe_k" })
+  c.moe_layer_start_index = key.int "leading_dense_block_count"
+  c.moe_layer_interval = key.int("interleave_moe_layer_step", 1)
+  c.moe_intermediate_size = key.int "expert_feed_forward_length"
+  c.moe_num_shared_experts = key.int("expert_shared_count", 0)
+  key.waive("expert_shared_feed_forward_length", "expert_shared_count states it")
+end
+
 -- The base of the rope is stated as scaled.
 local function hunyuan(g, key, c)
   head_size(key, c)
@@ -229,6 +240,69 @@ function families.granitemoe(g, key, c)
   if gguf_shape "blk.0.ffn_gate_shexp.weight" then unsupported "GGUF: a granitemoe with a shared expert" end
 end
 
+-- Windowed layers and full ones have heads, kv heads and ropes of their own; the divisors of the full ones' are 1 for what
+-- turns and huge for what does not.
+function families.gemma4(g, key, c)
+  c.model_type, c.hidden_activation, c.hidden_act = "gemma4_text", "gelu_pytorch_tanh", nil
+  local pattern, layers = key.list "attention.sliding_window_pattern", c.num_hidden_layers
+  c.sliding_window, c.layer_types = key.int "attention.sliding_window", {}
+  for i = 0, layers - 1 do c.layer_types[i + 1] = pattern[i] and "sliding_attention" or "full_attention" end
+  c.head_dim, c.global_head_dim = key.int "attention.key_length_swa", key.int "attention.key_length"
+  for _, name in ipairs { "value_length", "value_length_swa" } do
+    key.waive("attention." .. name, "the length of keys is that of values")
+  end
+  for _, name in ipairs { "dimension_count", "dimension_count_swa" } do
+    key.waive("rope." .. name, "all columns turn, some of them by nothing")
+  end
+  local function of_kind(name, sliding)  -- of the first layer of the kind, where layers differ
+    local value = key.raw(name)
+    if type(value) == "number" then return value end
+    for i = 0, layers - 1 do
+      if pattern[i] == sliding then return value[i] end
+    end
+  end
+  c.num_key_value_heads = of_kind("attention.head_count_kv", true)
+  c.num_global_key_value_heads = of_kind("attention.head_count_kv", false)
+  c.attention_k_eq_v = false
+  for i = 0, layers - 1 do
+    local owns = i < layers - key.int("attention.shared_kv_layers", 0)
+    if owns and not pattern[i] and not tools.has(i, "attn_v.weight") then c.attention_k_eq_v = true end
+  end
+  if not c.attention_k_eq_v then c.num_global_key_value_heads = nil end
+  local turned, divisors = 0, c.rope_parameters.divisors
+  for _, divisor in ipairs(divisors) do turned = turned + (divisor < 1e20 and 1 or 0) end
+  c.rope_parameters = {
+    full_attention = {
+      rope_type = "proportional", rope_theta = c.rope_parameters.rope_theta, partial_rotary_factor = turned / #divisors,
+    },
+    sliding_attention = { rope_type = "default", rope_theta = key.number("rope.freq_base_swa", 10000.0) },
+  }
+  c.num_kv_shared_layers = key.int("attention.shared_kv_layers", 0)
+  c.hidden_size_per_layer_input = key.int("embedding_length_per_layer_input", 0)
+  c.vocab_size_per_layer_input = (gguf_shape "per_layer_token_embd.weight" or { 1 })[1]
+  local widths = key.raw "feed_forward_length"
+  local listed = type(widths) ~= "number"
+  c.intermediate_size, c.use_double_wide_mlp = listed and widths[0] or widths, listed and widths[layers - 1] == 2 * widths[0]
+  c.enable_moe_block = gguf_shape "blk.0.ffn_gate_inp.weight" ~= nil
+  if c.enable_moe_block then
+    tools.read_experts(key, c, { count = "num_experts", top = "top_k_experts" })
+    c.moe_intermediate_size = key.int "expert_feed_forward_length"
+  end
+  c.final_logit_softcapping, c.attention_bias = key.number("final_logit_softcapping", nil), gguf_shape "blk.0.attn_q.bias" ~= nil
+end
+
+-- Latent attention as in deepseek2; layers without an indexer of their own take the choice of another.
+families["glm-dsa"] = function(g, key, c)
+  local predicted = tools.without_prediction_layers(key, c)
+  families.deepseek2(g, key, c)
+  c.model_type, c.num_nextn_predict_layers = "glm_moe_dsa", predicted
+  c.index_n_heads, c.index_head_dim = key.int "attention.indexer.head_count", key.int "attention.indexer.key_length"
+  c.index_topk, c.indexer_types = key.int "attention.indexer.top_k", {}
+  for i = 0, c.num_hidden_layers - 1 do
+    c.indexer_types[i + 1] = tools.has(i, "indexer.attn_k.weight") and "full" or "shared"
+  end
+end
+
 local sandwich = {
   ["post_attention_layernorm"] = "post_attention_norm", ["pre_feedforward_layernorm"] = "ffn_norm",
   ["post_feedforward_layernorm"] = "post_ffw_norm",
@@ -261,6 +335,27 @@ model("granitemoe", "GraniteMoeForCausalLM", {
   ["block_sparse_moe.experts.{}.up_proj"] = "ffn_up_exps", ["block_sparse_moe.experts.{}.down_proj"] = "ffn_down_exps",
 }, tools.permuted_rows)
 model("phi3", "Phi3ForCausalLM", { ["self_attn.qkv_proj"] = "attn_qkv", ["mlp.gate_up_proj"] = "ffn_up" })
+local gemma4 = {
+  ["pre_feedforward_layernorm_2"] = "pre_ffw_norm_2", ["post_feedforward_layernorm_1"] = "post_ffw_norm_1",
+  ["post_feedforward_layernorm_2"] = "post_ffw_norm_2", ["layer_scalar"] = "layer_output_scale.weight",
+  ["router.proj"] = "ffn_gate_inp", ["router.scale"] = "ffn_gate_inp.scale",
+  ["router.per_expert_scale"] = "ffn_down_exps.scale", ["experts.gate_up_proj"] = "ffn_gate_up_exps.weight",
+  ["experts.down_proj"] = "ffn_down_exps.weight", ["per_layer_input_gate"] = "inp_gate", ["per_layer_projection"] = "proj",
+  ["post_per_layer_input_norm"] = "post_norm",
+}
+for module, name in pairs(sandwich) do gemma4[module] = name end
+models.gemma4_text = {
+  class = "Gemma4ForCausalLM", names = gemma4,
+  top = {
+    ["model.embed_tokens_per_layer.weight"] = "per_layer_token_embd.weight",
+    ["model.per_layer_model_projection.weight"] = "per_layer_model_proj.weight",
+    ["model.per_layer_projection_norm.weight"] = "per_layer_proj_norm.weight",
+  },
+}
+model("glm_moe_dsa", "GlmMoeDsaForCausalLM", {
+  ["self_attn.indexer.wq_b"] = "indexer.attn_q_b", ["self_attn.indexer.wk"] = "indexer.attn_k",
+  ["self_attn.indexer.k_norm"] = "indexer.k_norm", ["self_attn.indexer.weights_proj"] = "indexer.proj",
+})
 model("glm4", "Glm4ForCausalLM", {
   ["post_self_attn_layernorm"] = "post_attention_norm", ["post_mlp_layernorm"] = "post_ffw_norm",
   ["mlp.gate_up_proj"] = "ffn_up",
@@ -270,6 +365,11 @@ model("gpt_oss", "GptOssForCausalLM", { ["post_attention_layernorm"] = "post_att
 model("deepseek_v3", "DeepseekV3ForCausalLM")
 model("minimax_m2", "MiniMaxM2ForCausalLM", mixtral)
 model("ernie4_5", "Ernie4_5ForCausalLM")
+model("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", { ["mlp.moe_statics.e_score_correction_bias"] = "exp_probs_b.bias" }, function()
+  return function(_, mapped)
+    return mapped == "exp_probs_b.bias" and function(v) return reshape(v, 1, v:dim(-1)) end or nil
+  end
+end)
 model("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", hunyuan_names)
 model("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", hunyuan_names)
 

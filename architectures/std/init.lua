@@ -17,6 +17,7 @@ return {
   mlp = require "std.mlp",
   moe = require "std.moe",
   norm = require "std.norm",
+  per_layer = require "std.per_layer",
   qwen_next = require "std.qwen_next",
   rope = require "std.rope",
   towers = require "std.towers",

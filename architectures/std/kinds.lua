@@ -34,11 +34,24 @@ function kinds.marks(c, words, zero, one, numbers, layers, old, default)
   return out
 end
 
--- Whether a layer is in this list, whose layers count from `first`.
-function kinds.listed(list, first)
+-- Whether a layer is in this list, whose layers count from `first`; with `layers`, the list of `key` names none beyond them.
+function kinds.listed(list, first, layers, key)
   local set = {}
-  for i = 0, #list - 1 do set[list[i] - first] = true end
+  for i = 0, #list - 1 do
+    if layers and (math.type(list[i]) ~= "integer" or list[i] < first or list[i] >= first + layers) then
+      error(key .. " names layer " .. tostring(list[i]) .. " of " .. layers)
+    end
+    set[list[i] - first] = true
+  end
   return function(i) return set[i] == true end
+end
+
+-- Whether any of `layers` layers is of this kind.
+function kinds.any(layers, is)
+  for i = 0, layers - 1 do
+    if is(i) then return true end
+  end
+  return false
 end
 
 -- Qwen: layer_types, else each full_attention_interval-th layer is full; the first result tells the full layers.

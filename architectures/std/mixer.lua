@@ -147,6 +147,12 @@ end
 -- Mamba-2. s: heads, dim, groups, size (of the state), kernel, act, bias, conv_bias, step_min, step_max (nil: no limit).
 -- keys: under which names the config has the first ones.
 function mixer.read_mamba2(c, keys)
+  for _, key in ipairs { "time_step_min", "time_step_max", "time_step_floor", "time_step_rank" } do
+    c:waive(key, "how the weights of the time step began")
+  end
+  c:waive("rescale_prenorm_residual", "training only")
+  c:waive("residual_in_fp32", "residuals are float32 here")
+  c:waive("chunk_size", "how another program cuts sequences")
   local limits = c:list("time_step_limit", nil)
   local s = {
     heads = c:count(keys.heads), dim = c:count(keys.dim), size = c:count(keys.size), groups = c:count("n_groups", 8),

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Mixtures of experts: routers give indices and weights [T, k], experts apply them.
-local mlp = require "std.mlp"
+local kinds, mlp = require "std.kinds", require "std.mlp"
 local moe = {}
 
 -- Into p what DeepSeek V3 and its followers state about sigmoid routing in groups, the experts and the dense layers before
@@ -21,17 +21,12 @@ end
 -- Which layers have experts (Qwen): those that mlp_only_layers does not list, and only every decoder_sparse_step-th. Into p the
 -- width of the dense ones. default: the dense layers where the config lists none.
 function moe.sparse_layers(c, p, default)
-  local step, dense, any_dense = c:count("decoder_sparse_step", 1), {}, false
+  local step, dense = c:count("decoder_sparse_step", 1), {}
   local listed = c:list("mlp_only_layers", nil)
   for _, i in ipairs(not listed and default or {}) do dense[i] = true end
-  for i = 0, listed and #listed - 1 or -1 do
-    if math.type(listed[i]) ~= "integer" or listed[i] < 0 or listed[i] >= p.layers then
-      error("mlp_only_layers names layer " .. tostring(listed[i]) .. " of " .. p.layers)
-    end
-    dense[listed[i]] = true
-  end
-  local function is_sparse(i) return not dense[i] and (i + 1) % step == 0 end
-  for i = 0, p.layers - 1 do any_dense = any_dense or not is_sparse(i) end
+  local is_listed = listed and kinds.listed(listed, 0, p.layers, "mlp_only_layers") or function(i) return dense[i] end
+  local function is_sparse(i) return not is_listed(i) and (i + 1) % step == 0 end
+  local any_dense = kinds.any(p.layers, function(i) return not is_sparse(i) end)
   p.intermediate = c:count("intermediate_size", nil)
   if not any_dense then c:waive("intermediate_size", "every layer has experts") end
   if any_dense and not p.intermediate then error "a layer is dense, but intermediate_size is missing" end

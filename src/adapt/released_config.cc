@@ -88,8 +88,10 @@ Json scaling_of(Json rope, std::vector<std::string>& warnings) {
 void spell_rope(Json& config, std::vector<std::string>& warnings) {
   if (!config.contains("rope_parameters")) return;
   Json rope = config["rope_parameters"];
+  const bool by_kind = rope.contains("full_attention");
+  if (by_kind && rope["full_attention"].value("rope_type", "") == "proportional") return;  // never had another spelling
   config.erase("rope_parameters");
-  if (rope.contains("full_attention")) {
+  if (by_kind) {
     if (rope["sliding_attention"].contains("rope_theta")) {
       config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"];
     }

@@ -308,6 +308,67 @@ def granite(f, name, tensor):
         llama_rows(f, name, tensor)
 
 
+def gemma4_keys(f):
+    c, kinds_of, own = f.c, f.c["layer_types"], next(iter(f.c["per_layer_config"].values()))
+    full = own["head_dim"]
+    windowed = [kind == "sliding_attention" for kind in kinds_of]
+    f.set(attention__shared_kv_layers=c["num_kv_shared_layers"], embedding_length_per_layer_input=c["hidden_size_per_layer_input"],
+          attention__sliding_window_pattern=windowed, attention__sliding_window=c["sliding_window"], attention__key_length=full,
+          attention__value_length=full, attention__key_length_swa=c["head_dim"], attention__value_length_swa=c["head_dim"],
+          rope__dimension_count=full, rope__dimension_count_swa=c["head_dim"], expert_feed_forward_length=c["moe_intermediate_size"],
+          expert_used_count=c["top_k_experts"], final_logit_softcapping=c["final_logit_softcapping"])
+    if c["use_double_wide_mlp"]:
+        first = f.layers - c["num_kv_shared_layers"]
+        f.set(feed_forward_length=[c["intermediate_size"] * (1 if i < first else 2) for i in range(f.layers)])
+    if "num_key_value_heads" in own:
+        f.set(attention__head_count_kv=[c["num_key_value_heads"] if w else own["num_key_value_heads"] for w in windowed])
+    turned = int(full * c["rope_parameters"]["full_attention"]["partial_rotary_factor"] / 2)
+    f.put("rope_freqs.weight", torch.tensor([1.0] * turned + [1e30] * (full // 2 - turned)))
+
+
+def gemma4(f, name, tensor):
+    layer = name.split(".")[2]
+    own = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
+           "layer_scalar": "layer_output_scale.weight", "experts.gate_up_proj": "ffn_gate_up_exps.weight",
+           "experts.down_proj": "ffn_down_exps.weight"}
+    for ending, place in own.items():
+        if name.endswith(ending):
+            f.put(f"blk.{layer}.{place}", tensor)
+            return
+    plain(f, name, tensor)
+
+
+def glm_dsa_keys(f):
+    c = f.c
+    f.set(attention__head_count_kv=1, attention__q_lora_rank=c["q_lora_rank"], attention__kv_lora_rank=c["kv_lora_rank"],
+          attention__key_length=c["kv_lora_rank"] + c["qk_rope_head_dim"], attention__value_length=c["kv_lora_rank"],
+          attention__key_length_mla=c["qk_nope_head_dim"] + c["qk_rope_head_dim"], attention__value_length_mla=c["v_head_dim"],
+          rope__dimension_count=c["qk_rope_head_dim"], expert_count=c["n_routed_experts"],
+          expert_feed_forward_length=c["moe_intermediate_size"], expert_shared_count=c["n_shared_experts"],
+          leading_dense_block_count=c["first_k_dense_replace"], expert_weights_scale=c["routed_scaling_factor"],
+          expert_weights_norm=c["norm_topk_prob"], expert_gating_func=2, attention__indexer__head_count=c["index_n_heads"],
+          attention__indexer__key_length=c["index_head_dim"], attention__indexer__top_k=c["index_topk"])
+
+
+def glm_dsa(f, name, tensor):
+    if name.endswith("kv_b_proj.weight"):
+        split_kv_b(f, name, tensor, f.c["num_attention_heads"], f.c["qk_nope_head_dim"], f.c["v_head_dim"])
+    else:
+        plain(f, name, tensor)
+
+
+def ernie_moe_keys(f):
+    c = f.c
+    f.set(expert_count=c["moe_num_experts"], expert_used_count=c["moe_k"], interleave_moe_layer_step=c["moe_layer_interval"],
+          leading_dense_block_count=c["moe_layer_start_index"], expert_feed_forward_length=c["moe_intermediate_size"],
+          expert_shared_count=c["moe_num_shared_experts"],
+          expert_shared_feed_forward_length=c["moe_num_shared_experts"] * c["moe_intermediate_size"])
+
+
+def ernie_moe(f, name, tensor):
+    plain(f, name, tensor.reshape(-1) if name.endswith("e_score_correction_bias") else tensor)
+
+
 def nothing(_):
     pass
 
@@ -327,10 +388,14 @@ CASES = {
     "exaone4": (ARCH.EXAONE4, windowed_keys, plain),
     "exaone4_full": (ARCH.EXAONE4, windowed_keys, plain),
     "ernie4_5": (ARCH.ERNIE4_5, nothing, plain),
+    "ernie4_5_moe_plain": (ARCH.ERNIE4_5_MOE, ernie_moe_keys, ernie_moe),
     "hunyuan_dense": (ARCH.HUNYUAN_DENSE, hunyuan_keys, plain),
     "hunyuan_moe": (ARCH.HUNYUAN_MOE, hunyuan_keys, plain),
     "glm4_dense": (ARCH.GLM4, nothing, plain),
     "granitemoe": (ARCH.GRANITE_MOE, granite_keys, granite),
+    "gemma4": (ARCH.GEMMA4, gemma4_keys, gemma4),
+    "gemma4_shared": (ARCH.GEMMA4, gemma4_keys, gemma4),
+    "glm_moe_dsa": (ARCH.GLM_DSA, glm_dsa_keys, glm_dsa),
     # families that were mapped before
     "qwen2": (ARCH.QWEN2, nothing, plain),
     "qwen3": (ARCH.QWEN3, nothing, plain),
@@ -343,7 +408,7 @@ def build(name, folder):
     arch, keys, tensor_rule = CASES[name]
     config = json.loads((folder / "config.json").read_text())
     tensors = {n.replace("model.language_model.", "model."): t for n, t in load_file(folder / "model.safetensors").items()
-               if not n.startswith("model.visual.")}
+               if not n.startswith(("model.visual.", "model.vision_tower.", "model.embed_vision."))}
     f = File(config.get("text_config", config), tensors, arch)
     f.c.setdefault("tie_word_embeddings", config.get("tie_word_embeddings"))
     common(f)

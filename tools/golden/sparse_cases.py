@@ -132,6 +132,10 @@ def ernie_moe_cases():
                 "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 2,
                 "moe_norm_min": 0.5, "tie_word_embeddings": True},
                "first and last layer dense, a sum below moe_norm_min, tied", storage="bfloat16")
+    yield Case("ernie4_5_moe_plain", "ernie4_5_moe", "Ernie4_5_MoeConfig",
+               {**SPARSE, "num_hidden_layers": 2, "intermediate_size": 24, "moe_intermediate_size": 12, "moe_num_experts": 6,
+                "moe_k": 2, "moe_num_shared_experts": 1, "tie_word_embeddings": False},
+               "what releases leave as it is: all layers but the first have experts", storage="bfloat16")
 
 
 def hunyuan_moe_cases():

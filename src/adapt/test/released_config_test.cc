@@ -40,6 +40,16 @@ TEST(ReleasedConfig, PlainRopeHasNoScaling) {
   EXPECT_EQ(config["rope_theta"], 10000.0);
 }
 
+TEST(ReleasedConfig, AFamilyThatNeverHadTheOlderSpellingKeepsItsRope) {
+  std::vector<std::string> warnings;
+  const Json config =
+      config_of(R"({"rope_parameters": {"full_attention": {"rope_type": "proportional", "rope_theta": 1e6},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})",
+                false, warnings);
+  EXPECT_EQ(config["rope_parameters"]["full_attention"]["rope_theta"], 1e6);
+  EXPECT_FALSE(config.contains("rope_theta"));
+}
+
 TEST(ReleasedConfig, GenerationConfigNamesOneEndAsANumber) {
   intake::TokenFacts tokens;
   tokens.eos[3] = "GGUF";

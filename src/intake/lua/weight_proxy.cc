@@ -293,28 +293,33 @@ int sub_scope(lua_State* state) {
   return 1;
 }
 
+// The name under which the file holds it: in a GGUF the mapper's, "" where it knows none.
+std::string stored_name(lua_State* state, const Tracer& tracer, const std::string& name) {
+  if (!tracer.gguf) return name;
+  lua_getfield(state, LUA_REGISTRYINDEX, kGgufMapper);
+  push(state, name);
+  lua_call(state, 1, 1);
+  std::string found = lua_type(state, -1) == LUA_TSTRING ? to_text(state, -1, "GGUF name") : "";
+  lua_pop(state, 1);
+  return found;
+}
+
 // w:has(name): whether the checkpoint holds it; in an open-ended dry run nothing optional exists.
 int has_weight(lua_State* state) {
   Tracer& tracer = tracer_of(state);
-  std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
-  if (tracer.gguf) {
-    lua_getfield(state, LUA_REGISTRYINDEX, kGgufMapper);
-    push(state, name);
-    lua_call(state, 1, 1);
-    const bool known = lua_type(state, -1) == LUA_TSTRING;
-    lua_pushboolean(state, known && tracer.tensors.find(to_text(state, -1, "GGUF name")) != nullptr);
-    return 1;
-  }
-  lua_pushboolean(state, is_stored(tracer.tensors, name));
+  const std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
+  const std::string stored = stored_name(state, tracer, name);
+  lua_pushboolean(state, tracer.gguf ? tracer.tensors.find(stored) != nullptr : is_stored(tracer.tensors, stored));
   return 1;
 }
 
 // w:waive(name, reason [, original]): with `original`, a weight of the graph, the tensor should be a copy of it.
 int waive_weight(lua_State* state) {
-  const std::string name = self_prefix(state) + to_text(state, 2, "the name of a weight");
+  const std::string asked = self_prefix(state) + to_text(state, 2, "the name of a weight");
   const std::string reason = to_text(state, 3, "the reason of a waiver");
-  if (reason.empty()) raise(state, invalid_data("the waiver of '" + name + "' gives no reason"));
+  if (reason.empty()) raise(state, invalid_data("the waiver of '" + asked + "' gives no reason"));
   Tracer& tracer = tracer_of(state);
+  const std::string name = stored_name(state, tracer, asked);
   if (tracer.tensors.find(name) == nullptr) return 0;
   tracer.waived_tensors[name] = reason.substr(0, kMaxReason);
   if (lua_gettop(state) >= 4) {
