@@ -39,6 +39,14 @@ local function adjustment(p, positions)
   end
 end
 
+-- One matrix for gate and up of all experts; GGUF files have all of them apart.
+local function routed(x, w, p)
+  local best, idx = top_k(linear(x, w("router.weight", { p.experts, p.hidden })), { k = p.top_k })
+  local weight, how = sigmoid(best), { transposed = true, weight_on = "input" }
+  if w:has "experts.{}.gate_proj.weight" then return std.moe.glu(x, w, p, idx, weight, nil, how.weight_on) end
+  return std.moe.packed_glu(x, w, p, idx, weight, "experts.gate_up_proj", "experts.down_proj", how)
+end
+
 local tower_tensors = {
   "class_embedding", "positional_embedding_vlm", "patch_embedding.linear.weight", "layernorm_pre.weight",
   "layernorm_pre.bias", "layernorm_post.weight", "layernorm_post.bias", "vision_adapter.mlp.fc1.weight",
@@ -98,10 +106,7 @@ return architecture {
       x = x + std.attention.gqa(std.norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p, batch, i)
       local h = std.norm.rms(x, l, "post_attention_layernorm", p)
       if p.is_sparse(i) then
-        local best, idx = top_k(linear(h, mlp("router.weight", { p.experts, p.hidden })), { k = p.top_k })
-        local routed = std.moe.packed_glu(h, mlp, p, idx, sigmoid(best), "experts.gate_up_proj", "experts.down_proj",
-          { transposed = true, weight_on = "input" })
-        x = x + routed + std.mlp.glu(h, mlp:scope "shared_expert", p, p.expert_width)
+        x = x + routed(h, mlp, p) + std.mlp.glu(h, mlp:scope "shared_expert", p, p.expert_width)
       else
         x = x + std.mlp.glu(h, mlp, p)
       end

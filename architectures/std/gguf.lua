@@ -2,11 +2,12 @@
 -- GGUF files in the words of Hugging Face: config(g) turns metadata into a config, mapper(c) gives the function from a
 -- tensor's Hugging Face name to its name in the file and, where the file's writer changed the tensor, to a function that
 -- undoes the change. Keys "tokenizer.*" are not seen here. A key that nothing reads stops the load like any other. What is a
--- family's own stands in gguf_attention.lua and gguf_recurrent.lua: families, by the architecture that a file names, fill in
--- the config; models, by model type, tell the class that released configs name, names of tensors and what writers changed.
+-- family's own stands in the modules below: families, by the architecture that a file names, fill in the config; models, by model
+-- type, tell the class that released configs name, names of tensors and what writers changed.
 local tools = require "std.gguf_tools"
 local gguf, families, models, own_sizes = {}, {}, {}, { gemma4 = true }
-for _, module in ipairs { require "std.gguf_attention", require "std.gguf_recurrent", require "std.gguf_qwen_next" } do
+for _, kin in ipairs { "attention", "experts", "recurrent", "qwen_next" } do
+  local module = require("std.gguf_" .. kin)
   for name, family in pairs(module.families) do families[name] = family end
   for name, model in pairs(module.models) do models[name] = model end
 end
@@ -152,15 +153,18 @@ local function join_kv_b(w, at)
   w[at .. "kv_b_proj.weight"] = reshape(both, both:dim(0) * both:dim(1), both:dim(2))
 end
 
--- gate above up, all experts in one tensor.
-local function join_input_linear(w, at)
+-- Experts that are stored apart as two tensors: gate above up [experts, 2 width, hidden], and down [experts, hidden, width]; or
+-- both with rows for columns.
+local function join_gate_up(w, at, gate_up, down, transposed)
+  if not w[at .. "experts.{}.gate_proj.weight"] then return end
   local function take(name)
     local v = w[at .. "experts.{}." .. name .. ".weight"]
     w[at .. "experts.{}." .. name .. ".weight"] = nil
     return cast(v, "f32")
   end
-  w[at .. "input_linear.weight"] = concat(take "gate_proj", take "up_proj", { axis = 1 })
-  w[at .. "output_linear.weight"] = take "down_proj"
+  local function put(name, v) w[at .. name] = transposed and transpose(v, 0, 2, 1) or v end
+  put(gate_up, concat(take "gate_proj", take "up_proj", { axis = 1 }))
+  put(down, take "down_proj")
 end
 
 -- w: the tensors by the names that a spec asked for.
@@ -170,7 +174,12 @@ function gguf.released(c, w)
     local layer = "model.layers." .. i .. "."
     if kind == "gpt_oss" then join_experts(w, layer .. "mlp.experts.") end
     if kind == "deepseek_v3" or kind == "kimi_linear" or kind == "glm_moe_dsa" then join_kv_b(w, layer .. "self_attn.") end
-    if kind == "granitemoe" then join_input_linear(w, layer .. "block_sparse_moe.") end
+    if kind == "granitemoe" then
+      join_gate_up(w, layer .. "block_sparse_moe.", "input_linear.weight", "output_linear.weight", false)
+    end
+    if kind == "llama4_text" then
+      join_gate_up(w, layer .. "feed_forward.", "experts.gate_up_proj", "experts.down_proj", true)
+    end
     if models[kind].released then models[kind].released(c, w, layer) end
   end
   return w

@@ -58,9 +58,8 @@ local qwen_names = tools.ssm_names("linear_attn", {
   ["linear_attn.dt_bias"] = "ssm_dt.bias", ["linear_attn.in_proj_qkv"] = "attn_qkv", ["linear_attn.in_proj_z"] = "attn_gate",
   ["linear_attn.in_proj_ba"] = "ssm_ba", ["linear_attn.in_proj_a"] = "ssm_alpha", ["linear_attn.in_proj_b"] = "ssm_beta",
   post_attention_layernorm = "post_attention_norm",
-  ["mlp.shared_expert_gate"] = "ffn_gate_inp_shexp", ["mlp.shared_expert.gate_proj"] = "ffn_gate_shexp",
-  ["mlp.shared_expert.up_proj"] = "ffn_up_shexp", ["mlp.shared_expert.down_proj"] = "ffn_down_shexp",
-})
+  ["mlp.shared_expert_gate"] = "ffn_gate_inp_shexp",
+}, tools.blocks("mlp.shared_expert", "_shexp"))
 
 local function undo_qwen(c)
   local plain = tools.undo_ssm(false)()
@@ -130,8 +129,7 @@ local function release_qwen35(c, w, layer)
 end
 
 models.qwen3_next = { class = "Qwen3NextForCausalLM", names = qwen_names, undo = undo_qwen, released = release_qwen_next }
-local qwen35_names = { ["linear_attn.out_proj_tiled"] = "ssm_out" }
-for module, name in pairs(qwen_names) do qwen35_names[module] = name end
+local qwen35_names = tools.names(qwen_names, { ["linear_attn.out_proj_tiled"] = "ssm_out" })
 for kind, class in pairs { qwen3_5_text = "Qwen3_5ForCausalLM", qwen3_5_moe_text = "Qwen3_5MoeForCausalLM" } do
   models[kind] = { class = class, names = qwen35_names, undo = undo_qwen35, released = release_qwen35 }
 end

@@ -142,19 +142,16 @@ models.jamba = {
   names = ssm("mamba", {
     ["mamba.x_proj"] = "ssm_x", ["mamba.dt_proj"] = "ssm_dt", ["mamba.dt_layernorm"] = "ssm_dt_norm",
     ["mamba.b_layernorm"] = "ssm_b_norm", ["mamba.c_layernorm"] = "ssm_c_norm", pre_ff_layernorm = "ffn_norm",
-    ["feed_forward.router"] = "ffn_gate_inp", ["feed_forward.gate_proj"] = "ffn_gate", ["feed_forward.up_proj"] = "ffn_up",
-    ["feed_forward.down_proj"] = "ffn_down", ["feed_forward.experts.{}.gate_proj"] = "ffn_gate_exps",
-    ["feed_forward.experts.{}.up_proj"] = "ffn_up_exps", ["feed_forward.experts.{}.down_proj"] = "ffn_down_exps",
-  }),
+    ["feed_forward.router"] = "ffn_gate_inp",
+  }, tools.blocks("feed_forward", ""), tools.blocks("feed_forward.experts.{}", "_exps")),
 }
 models.lfm2 = {
   class = "Lfm2ForCausalLM", top = { ["model.embedding_norm.weight"] = "token_embd_norm.weight" },
-  names = {
+  names = tools.names({
     operator_norm = "attn_norm", ffn_norm = "ffn_norm", ["conv.conv"] = "shortconv.conv",
     ["conv.in_proj"] = "shortconv.in_proj", ["conv.out_proj"] = "shortconv.out_proj", ["self_attn.q_layernorm"] = "attn_q_norm",
-    ["self_attn.k_layernorm"] = "attn_k_norm", ["self_attn.out_proj"] = "attn_output", ["feed_forward.w1"] = "ffn_gate",
-    ["feed_forward.w3"] = "ffn_up", ["feed_forward.w2"] = "ffn_down",
-  },
+    ["self_attn.k_layernorm"] = "attn_k_norm", ["self_attn.out_proj"] = "attn_output",
+  }, tools.blocks("feed_forward", "", { "w1", "w3", "w2" })),
   undo = function()
     return function(_, mapped) return mapped == "shortconv.conv" and tools.with_middle_axis or nil end
   end,
@@ -169,17 +166,13 @@ models.kimi_linear = {
       return function(v) return reshape(tools.log_rates(tools.flat(v)), 1, 1, c:int "linear_num_heads", 1) end
     end
   end,
-  names = {
+  names = tools.names({
     ["self_attn.q_conv1d"] = "ssm_conv1d_q", ["self_attn.k_conv1d"] = "ssm_conv1d_k", ["self_attn.v_conv1d"] = "ssm_conv1d_v",
     ["self_attn.f_a_proj"] = "ssm_f_a", ["self_attn.f_b_proj"] = "ssm_f_b", ["self_attn.b_proj"] = "ssm_beta",
     ["self_attn.g_a_proj"] = "ssm_g_a", ["self_attn.g_b_proj"] = "ssm_g_b", ["self_attn.dt_bias"] = "ssm_dt.bias",
-    ["self_attn.A_log"] = "ssm_a", ["self_attn.o_norm"] = "ssm_norm", ["block_sparse_moe.gate"] = "ffn_gate_inp",
+    ["self_attn.A_log"] = "ssm_a", ["self_attn.o_norm"] = "ssm_norm",
     ["block_sparse_moe.gate.e_score_correction_bias"] = "exp_probs_b.bias",
-    ["block_sparse_moe.experts.{}.w1"] = "ffn_gate_exps", ["block_sparse_moe.experts.{}.w3"] = "ffn_up_exps",
-    ["block_sparse_moe.experts.{}.w2"] = "ffn_down_exps", ["block_sparse_moe.shared_experts.gate_proj"] = "ffn_gate_shexp",
-    ["block_sparse_moe.shared_experts.up_proj"] = "ffn_up_shexp",
-    ["block_sparse_moe.shared_experts.down_proj"] = "ffn_down_shexp",
-  },
+  }, tools.mixtral, tools.blocks("block_sparse_moe.shared_experts", "_shexp")),
 }
 
 return { families = families, models = models }

@@ -44,7 +44,7 @@ function tools.per_layer(key, name, tensor)
   local found
   for i = 0, #value - 1 do
     local n = value[i]
-    if n ~= 0 and found and n ~= found then unsupported("GGUF: " .. name .. " is " .. found .. " in one layer, " .. n .. " in another") end
+    if n ~= 0 and found and n ~= found then unsupported("GGUF: " .. name .. " is " .. found .. " here and " .. n .. " there") end
     if tensor and (n ~= 0) ~= tools.has(i, tensor) then error(name .. " of layer " .. i .. " contradicts its tensors") end
     found = found or n ~= 0 and n or nil
   end
@@ -61,6 +61,34 @@ function tools.without_prediction_layers(key, c)
   c.num_hidden_layers = c.num_hidden_layers - count
   return count
 end
+
+-- Adds a model type to the list: the class that configs name, names of its own, and what undoes changes (below).
+function tools.models(list)
+  return function(model_type, class, names, undo) list[model_type] = { class = class, names = names, undo = undo } end
+end
+
+-- Names in files: of several tables at once; of the matrices of a feed-forward block under `at`.
+function tools.names(...)
+  local all = {}
+  for _, names in ipairs { ... } do
+    for module, name in pairs(names) do all[module] = name end
+  end
+  return all
+end
+function tools.blocks(at, ending, words)
+  words = words or { "gate_proj", "up_proj", "down_proj" }
+  return {
+    [at .. "." .. words[1]] = "ffn_gate" .. ending, [at .. "." .. words[2]] = "ffn_up" .. ending,
+    [at .. "." .. words[3]] = "ffn_down" .. ending,
+  }
+end
+tools.sandwich = {
+  ["post_attention_layernorm"] = "post_attention_norm", ["pre_feedforward_layernorm"] = "ffn_norm",
+  ["post_feedforward_layernorm"] = "post_ffw_norm",
+}
+tools.mixtral = tools.names({
+  ["block_sparse_moe.gate"] = "ffn_gate_inp", ["block_sparse_moe.e_score_correction_bias"] = "exp_probs_b.bias",
+}, tools.blocks("block_sparse_moe.experts.{}", "_exps", { "w1", "w3", "w2" }))
 
 -- How writers change tensors, as functions that undo it. Each takes the config and gives a function of the module of a tensor
 -- and of its name in the file.
@@ -91,14 +119,14 @@ function tools.permuted_rows(c)
 end
 
 -- Recurrent layers: names of the module `at`, and these.
-local ssm_names = {
-  conv1d = "ssm_conv1d", in_proj = "ssm_in", out_proj = "ssm_out", A_log = "ssm_a", D = "ssm_d", norm = "ssm_norm",
-}
-function tools.ssm_names(at, more)
+function tools.ssm_names(at, ...)
   local names = {}
-  for module, name in pairs(ssm_names) do names[at .. "." .. module] = name end
-  for module, name in pairs(more) do names[module] = name end
-  return names
+  for module, name in pairs {
+    conv1d = "ssm_conv1d", in_proj = "ssm_in", out_proj = "ssm_out", A_log = "ssm_a", D = "ssm_d", norm = "ssm_norm",
+  } do
+    names[at .. "." .. module] = name
+  end
+  return tools.names(names, ...)
 end
 
 -- -exp(x) is stored for x, convolutions without their middle axis, vectors with an axis more.

@@ -69,15 +69,16 @@ function moe.sigmoid_router(x, w, p, chosen)
 end
 
 -- Gated experts stored one by one: down(act(gate(x)) * up(x)) of width p.expert_width. p.expert_names: gate, up and down by
--- other names; columns: the width of what goes in, if it is not p.hidden.
-function moe.glu(x, w, p, idx, weight, columns)
+-- other names; columns: the width of what goes in, if it is not p.hidden; weight_on: "input", where the weight of an expert
+-- multiplies what goes in.
+function moe.glu(x, w, p, idx, weight, columns, weight_on)
   local names, width = p.expert_names or { "gate_proj", "up_proj", "down_proj" }, p.expert_width
   columns = columns or p.hidden
   local function weights(name, rows, columns)
     return w:stack("experts.{}." .. name .. ".weight", p.experts, { rows, columns })
   end
   return experts {
-    x = x, idx = idx, weight = weight, num_experts = p.experts,
+    x = x, idx = idx, weight = weight, num_experts = p.experts, weight_on = weight_on,
     stacked = {
       weights(names[1], width, columns), weights(names[2], width, columns), weights(names[3], columns, width),
     },

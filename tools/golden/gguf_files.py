@@ -11,6 +11,7 @@ makes of the files agrees within 1e-5 wherever it takes their sizes and biases; 
 epsilon of the other norms, which is 1e-6 in releases and 1e-3 here, and differ by 5e-3 for that.
 """
 import json
+import math
 import pathlib
 import re
 import sys
@@ -369,6 +370,32 @@ def ernie_moe(f, name, tensor):
     plain(f, name, tensor.reshape(-1) if name.endswith("e_score_correction_bias") else tensor)
 
 
+def llama4_keys(f):
+    c, rope = f.c, f.c["rope_parameters"]
+    f.set(feed_forward_length=c["intermediate_size_mlp"], expert_feed_forward_length=c["intermediate_size"],
+          interleave_moe_layer_step=c["interleave_moe_layer_step"], rope__dimension_count=head_dim(c))
+    divisors = []
+    for i in range(0, head_dim(c), 2):
+        wave = 2 * math.pi * rope["rope_theta"] ** (i / head_dim(c))
+        low, high = (rope["original_max_position_embeddings"] / rope[name] for name in ("low_freq_factor", "high_freq_factor"))
+        smooth = (rope["original_max_position_embeddings"] / wave - rope["low_freq_factor"]) / (
+            rope["high_freq_factor"] - rope["low_freq_factor"])
+        between = 1 / ((1 - smooth) / rope["factor"] + smooth)
+        divisors.append(1.0 if wave < high else rope["factor"] if wave > low else between)
+    f.put("rope_freqs.weight", torch.tensor(divisors))
+
+
+def llama4(f, name, tensor):
+    layer = (re.findall(r"layers\.(\d+)", name) or [""])[0]
+    if name.endswith("experts.gate_up_proj"):
+        for part, half in zip(("gate", "up"), tensor.transpose(1, 2).chunk(2, 1)):
+            f.put(f"blk.{layer}.ffn_{part}_exps.weight", half)
+    elif name.endswith("experts.down_proj"):
+        f.put(f"blk.{layer}.ffn_down_exps.weight", tensor.transpose(1, 2))
+    else:
+        plain(f, name, tensor)
+
+
 def nothing(_):
     pass
 
@@ -396,6 +423,7 @@ CASES = {
     "gemma4": (ARCH.GEMMA4, gemma4_keys, gemma4),
     "gemma4_shared": (ARCH.GEMMA4, gemma4_keys, gemma4),
     "glm_moe_dsa": (ARCH.GLM_DSA, glm_dsa_keys, glm_dsa),
+    "llama4_released": (ARCH.LLAMA4, llama4_keys, llama4),
     # families that were mapped before
     "qwen2": (ARCH.QWEN2, nothing, plain),
     "qwen3": (ARCH.QWEN3, nothing, plain),

@@ -183,6 +183,11 @@ def llama4_cases():
                {**own, "num_hidden_layers": 3, "no_rope_layer_interval": 3, "interleave_moe_layer_step": 2,
                 "num_experts_per_tok": 1, "rope_parameters": scaled},
                "two chunked layers, a full one without positions whose queries grow; every other layer dense", storage="bfloat16")
+    yield Case("llama4_released", "llama4", "Llama4TextConfig",
+               {**own, "num_hidden_layers": 4, "num_experts_per_tok": 1, "num_local_experts": 16, "interleave_moe_layer_step": 2,
+                "no_rope_layer_interval": 4, "attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1,
+                "hidden_size": 24, "intermediate_size": 8, "rope_parameters": scaled},
+               "what releases leave as it is, in GGUF files too: chunks, growth, the number of experts", storage="bfloat16")
     text = {**own, "model_type": "llama4_text", "no_rope_layer_interval": 2, "num_experts_per_tok": 2, "use_qk_norm": False,
             "attn_temperature_tuning": False, "interleave_moe_layer_step": 1}
     vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vision_output_dim=8,

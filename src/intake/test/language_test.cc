@@ -236,6 +236,30 @@ TEST(Attention, GroupsFillALogAtARate) {
   EXPECT_TRUE(has(spec_with_states("few = rate_log { rate = 0, k = { 1, 4 } }", "").failure(), "rate = 1 to"));
 }
 
+TEST(Attention, WholeGroupsAreChosenAndTheirTailIsSeen) {
+  const std::string states =
+      "kv = append { layers = 1, k = { 1, 4 }, v = { 1, 4 } }, few = rate_log { layers = 1, rate = 2, k = { 1, 4 } },"
+      "waiting = fixed { layers = 1, k = { 2, 4 } }";
+  const auto trace =
+      spec_with_states(
+          states,
+          "local std = require 'std'\n"
+          "local groups = window_emit { x = x, state = batch.state.waiting[0], component = 'k', rate = 2 }\n"
+          "local row = reduce(groups, { op = 'mean', axis = 1, keep = false })\n"
+          "local few = batch.state.few[0]:append { k = reshape(row, row:dim(0), 1, 4) }\n"
+          "local q = reshape(x, 'T', 1, 4)\n"
+          "local chosen = index_scores { q = q, state = few, top = 3 }\n"
+          "local kv = batch.state.kv[0]:append { k = q, v = q }\n"
+          "local segments = std.indexer.groups_and_tail({ state = kv }, chosen, 2)\n"
+          "x = x + reshape(attend_segments { q = q, scale = 1.0, segments = segments }, 'T', 4)")
+          .run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  const std::string text = ir::print(trace->graph);
+  EXPECT_TRUE(has(text, "select = [2, 0]")) << text;
+  EXPECT_TRUE(has(text, "windows = [0, 2]")) << text;
+  EXPECT_TRUE(has(text, "le(mul(floor(div(add(x0, 1.0), 2.0)), 2.0), x1)")) << text;
+}
+
 TEST(Attention, MasksAreComposed) {
   const std::string text = text_of(attention_text(
       "local y = attend { q = q, state = s, scale = 0.5, causal = false, chunk = 8,\n"
