@@ -343,7 +343,13 @@ Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack*
     layers.insert(baseline.taps[t].layer);
     const auto other = pair.counterpart(t);
     if (!other) {
-      out.not_compared.push_back(baseline.taps[t].name);
+      const auto named = find_tap(tested, baseline.taps[t].name);
+      if (named) {
+        out.other_shapes.push_back(baseline.taps[t].name + ": " + std::to_string(tested.taps[*named].width) +
+                                   " numbers per row, " + std::to_string(baseline.taps[t].width) + " in the baseline");
+      } else {
+        out.not_compared.push_back(baseline.taps[t].name);
+      }
       continue;
     }
     ValueComparison value{.info = baseline.taps[t], .found = pair.distance(t, *other), .rounding = {}};

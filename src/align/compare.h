@@ -66,7 +66,8 @@ struct Comparison {
   double growth_per_layer = 1;  // factor, fitted over the layers
   int64_t prompts = 0;
   int64_t rows_left_out = 0;              // a routing decision turned on a rounding there
-  std::vector<std::string> not_compared;  // in one of the packs alone, or with other widths
+  std::vector<std::string> other_shapes;  // "name: 64 numbers per row, 32 in the baseline"; not compared
+  std::vector<std::string> not_compared;  // in one of the packs alone
   std::map<std::string, Sight> sights;
 };
 

@@ -78,23 +78,26 @@ std::string grid(const Axes& axes) {
 }
 
 std::string depth_plot(const Comparison& comparison) {
-  std::vector<double> found, rounding, allowed;
+  std::vector<double> found, beyond, allowed;
   bool three = false;
-  double most = kLowest;
+  double most = kLowest, least = 1;
   for (const ValueComparison& value : comparison.values) {
     if (value.info.is_integer) continue;
     found.push_back(value.found.rel_l2);
     allowed.push_back(value.allowed);
-    rounding.push_back(value.rounding ? value.rounding->rel_l2 : 0);
+    beyond.push_back(value.beyond ? value.beyond->rel_l2 : 0);
     three = three || value.rounding.has_value();
     most = std::max({most, found.back(), allowed.back()});
+    for (const double size : {found.back(), beyond.back()}) least = size > 0 ? std::min(least, size) : least;
   }
   if (found.empty()) return "";
-  const Axes axes{.low = -9, .high = std::ceil(std::log10(std::isfinite(most) ? most : 10)), .count = found.size()};
+  const Axes axes{.low = std::floor(std::log10(std::max(least, kLowest))),
+                  .high = std::ceil(std::log10(std::isfinite(most) ? most : 10)),
+                  .count = found.size()};
   std::string out =
       format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"relative error over depth\">", kWidth, kHeight);
   out += grid(axes) + polyline(axes, allowed, "stroke=\"#b55\" stroke-dasharray=\"5 4\"");
-  if (three) out += polyline(axes, rounding, "stroke=\"#888\"");
+  if (three) out += polyline(axes, beyond, "stroke=\"#3a3\"");
   out += polyline(axes, found, "stroke=\"#26c\" stroke-width=\"1.5\"");
   size_t i = 0;
   for (const ValueComparison& value : comparison.values) {
@@ -137,7 +140,7 @@ std::string table(const Comparison& comparison) {
   const bool three = comparison.values.back().rounding.has_value();
   std::string out =
       "<div class=\"scroll\"><table><tr><th>value<th>operator<th class=\"n\">relative L2<th class=\"n\">allowed" +
-      std::string(three ? "<th class=\"n\">honest rounding" : "") +
+      std::string(three ? "<th class=\"n\">honest rounding<th class=\"n\">beyond it" : "") +
       "<th class=\"n\">max abs<th class=\"n\">cosine<th class=\"n\">worst row<th>verdict";
   for (const ValueComparison& value : comparison.values) {
     const Distance& found = value.found;
@@ -146,10 +149,14 @@ std::string table(const Comparison& comparison) {
            (value.info.is_layer_output ? "<b>" + escaped(value.info.name) + "</b>" : escaped(value.info.name));
     out += "<td>" + escaped(value.info.op);
     out += format("<td class=\"n\">%.3e<td class=\"n\">%.3e", main(found), value.allowed);
-    if (three) out += value.rounding ? format("<td class=\"n\">%.3e", main(*value.rounding)) : "<td>";
+    for (const auto* other : {&value.rounding, &value.beyond}) {
+      if (three) out += *other ? format("<td class=\"n\">%.3e", main(**other)) : "<td>";
+    }
     out += format("<td class=\"n\">%.3e<td class=\"n\">%.9f<td class=\"n\">%lld", found.max_abs, found.cosine,
                   static_cast<long long>(found.worst_row_id));
-    out += value.passed ? "<td class=\"yes\">rounding" : "<td class=\"no\">wrong";
+    out += !value.passed      ? "<td class=\"no\">wrong"
+           : main(found) == 0 ? "<td class=\"yes\">equal"
+                              : "<td class=\"yes\">rounding";
   }
   return out + "</table></div>";
 }

@@ -75,6 +75,7 @@ Json comparison_json(const Comparison& comparison) {
           {"growth", std::move(growth)},
           {"growth_per_layer", comparison.growth_per_layer},
           {"rows_left_out", comparison.rows_left_out},
+          {"other_shapes", comparison.other_shapes},
           {"not_compared", comparison.not_compared},
           {"sees", std::move(sights)}};
 }
@@ -101,6 +102,7 @@ std::string comparison_text(const Comparison& comparison, bool all) {
                   static_cast<long long>(comparison.rows_left_out));
   }
   out += format("; error grows by %.3f per layer\n", comparison.growth_per_layer);
+  for (const std::string& line : comparison.other_shapes) out += "  not compared: " + line + "\n";
   for (const auto& [kind, sight] : comparison.sights) {
     out += "  faults of " + kind + (sight.sees ? " are seen: " : " are not seen: ") + sight.why + "\n";
   }

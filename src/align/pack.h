@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "align/taps.h"
@@ -91,6 +92,8 @@ int64_t size_limit(int64_t parameters);
 
 // Errors: kInvalidArgument where the pack is larger than `limit` (0: none), kUnavailable where it can not be written.
 Status write_pack(const Pack& pack, const std::string& directory, int64_t limit);
+// The manifest alone: a pack without its numbers. Errors: kInvalidData.
+Result<Pack> parse_manifest(std::string_view text);
 // Errors: kNotFound, kInvalidData (not a pack, a version or size that is not as the manifest says).
 Result<Pack> read_pack(const std::string& directory);
 

@@ -288,11 +288,15 @@ Status write_pack(const Pack& pack, const std::string& directory, int64_t limit)
   return write_file(directory + "/manifest.json", manifest);
 }
 
-Result<Pack> read_pack(const std::string& directory) {
+Result<Pack> parse_manifest(std::string_view text) {
   Pack pack;
+  FL_TRY(read_manifest(FL_TRY(parse_json(text)), pack));
+  return pack;
+}
+
+Result<Pack> read_pack(const std::string& directory) {
   const std::string path = directory + "/manifest.json";
-  const Json json = FL_TRY(parse_json(FL_TRY(read_text_file(path))).with_context(path));
-  FL_TRY(read_manifest(json, pack).with_context(path));
+  Pack pack = FL_TRY(parse_manifest(FL_TRY(read_text_file(path))).with_context(path));
   const auto file = FL_TRY(formats::Checkpoint::open(directory + "/tensors.safetensors"));
   for (size_t p = 0; p < pack.prompts.size(); ++p) {
     Flat flat;

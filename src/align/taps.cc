@@ -31,7 +31,7 @@ std::string layer_of(const std::string& scope) {
 // The modules whose weights a value is made of. A weight that was cut on its way is no longer its module's.
 class Modules {
  public:
-  explicit Modules(const ir::Graph& graph) : graph_(graph) {}
+  explicit Modules(const ir::Graph& graph) : graph_(graph), weight_only_(compiler::weight_only_values(graph)) {}
 
   // The one module whose weights are the node's operands; empty: none, several, or an operator that is not a module.
   std::string of(const ir::Node& node) const {
@@ -76,7 +76,7 @@ class Modules {
   std::set<std::string> weights_of(ir::ValueId id) const {
     const ir::Value& value = graph_.value(id);
     if (value.kind == ir::Value::Kind::kWeight) return {value.name};
-    if (value.kind != ir::Value::Kind::kResult) return {};
+    if (value.kind != ir::Value::Kind::kResult || !weight_only_[static_cast<size_t>(id)]) return {};
     const ir::Node& node = graph_.node(value.producer);
     switch (node.op) {
       case OpKind::kReshape:
@@ -86,6 +86,7 @@ class Modules {
       case OpKind::kAssembleWeight:
       case OpKind::kPackMxfp4:
       case OpKind::kStack:
+      case OpKind::kMap:
         break;
       default:
         return {};
@@ -96,6 +97,7 @@ class Modules {
   }
 
   const ir::Graph& graph_;
+  std::vector<bool> weight_only_;
 };
 
 void collect_uses(const ir::Graph& graph, const ir::Node& node, std::vector<ir::ValueId>& out) {

@@ -35,6 +35,7 @@ Result<std::unique_ptr<Executor>> DeviceExecutor::create(plan::Plan plan, const 
   FL_TRY(executor->copy_misplaced_files());
   FL_TRY(executor->run_load_steps());
   FL_TRY(executor->bring_weights());
+  FL_TRY(executor->allocate_inputs());
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
@@ -109,7 +110,7 @@ Status DeviceExecutor::allocate_device_memory() {
   positions_.resize(max_tokens);
   output_rows_.resize(max_outputs);
   outputs_.resize(plan_.outputs.size());
-  return allocate_inputs();
+  return ok_status();
 }
 
 // On the transfer queue, all at once; then the host's copies go.

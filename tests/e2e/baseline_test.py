@@ -18,6 +18,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 # Attention of every kind; a shared state; groups of tokens; experts; several streams.
 MODELS = ["llama", "gemma3", "deepseek_v3", "gemma4_shared", "minimax_m3", "deepseek_v4", "gpt_oss"]
 RECURRENT = ["kimi_linear", "jamba"]
+VENDOR = GOLDEN / "packs" / "llama.transformers"
 LIMIT = 256 << 20  # more than a tiny model needs: what is tested here is the cutting
 
 
@@ -73,6 +74,30 @@ def check_rounding(verb, folder, model):
     shutil.rmtree(folder / "reference")
 
 
+def check_devices(verb, folder):
+    """The same on a device, in one plan and in pieces, whose inputs are brought over."""
+    source = GOLDEN / "data" / "gemma3"
+    verb("record", source, "--prompts", prompts_of("gemma3", folder), "-o", folder / "reference")
+    for way in [[], ["--memory-limit", 4 << 30], ["--batched", "--chunk", "9"]]:
+        found = verb("compare", folder / "reference", "--model", source, "--backend", "simt", "--kv-dtype", "f32", *way)
+        assert found["passed"] and found["layers"][-1]["rel_l2"] > 0
+
+
+def check_rounded_pack(verb, folder):
+    """Honest rounding from a pack made beforehand: no reference is run for it."""
+    source = GOLDEN / "data" / "llama"
+    record = ["record", source, "--prompts", prompts_of("llama", folder), "--operators", "-o"]
+    verb(*record, folder / "reference")
+    flags = ["--backend", "cpu", "--compute", "bf16"]
+    verb(*record, folder / "rounded", "--rounded", *flags)
+    verb(*record, folder / "cpu", *flags)
+    found = verb("compare", folder / "reference", folder / "cpu", "--rounded", folder / "rounded")
+    assert found["passed"] and found["layers"][-1]["beyond_rounding"]["rel_l2"] < 1e-3
+    two = verb("compare", folder / "reference", folder / "cpu")
+    assert two["passed"] and "rounding" not in two["layers"][-1]
+    assert two["layers"][-1]["allowed"] > found["layers"][-1]["allowed"], "measured rounding is the tighter bound"
+
+
 def changed(model, folder, change):
     """A copy of a checkpoint whose config is changed."""
     copy = folder / f"{model}.changed"
@@ -84,7 +109,7 @@ def changed(model, folder, change):
 
 
 def check_vendor(verb, folder, pack):
-    model = pack.name
+    model = pack.name.split(".")[0]
     source = GOLDEN / "data" / model
     for flags in [["--backend", "reference"], ["--backend", "cpu", "--compute", "f32", "--kv-dtype", "f32"]]:
         found = verb("compare", pack, "--model", source, *flags)
@@ -107,12 +132,12 @@ def check_faults(verb, folder):
     for change, wanted in [(epsilon, "model.layers.0.input_layernorm"), (theta, "model.layers.0.self_attn.o_proj")]:
         model = changed("llama", folder, change)
         report = folder / "report.html"
-        found = verb("compare", GOLDEN / "packs" / "llama", "--model", model, "--backend", "reference", "--html", report,
+        found = verb("compare", VENDOR, "--model", model, "--backend", "reference", "--html", report,
                      status=1)  # fmt: skip
         assert found["first_wrong"]["name"] == wanted, found["first_wrong"]
         assert wanted in report.read_text()
     # The design's spelling.
-    verb("compare", model, "--baseline", GOLDEN / "packs" / "llama", "--backend", "reference", status=1)
+    verb("compare", model, "--baseline", VENDOR, "--backend", "reference", status=1)
 
 
 def check_errors(verb, folder):
@@ -125,7 +150,7 @@ def check_errors(verb, folder):
         (["record", model, "--tokens", "1", "--full", "nobody", "-o", folder / "x"], "nobody"),
         (["record", model, "--tokens", "1", "--batched", "--memory-limit", LIMIT, "-o", folder / "x"], "batches"),
         (["compare", folder / "none"], "none"),
-        (["compare", GOLDEN / "packs" / "llama"], "a second pack"),
+        (["compare", VENDOR], "a second pack"),
     ]:
         message = verb(*words, status=2)["error"]["message"]
         assert said in message, message
@@ -142,8 +167,10 @@ def main():
             check_pieces(verb, folder, model, [limit, ["--batched"]])
         for model in ["llama", "deepseek_v3", "kimi_linear"]:
             check_rounding(verb, folder, model)
+        check_rounded_pack(verb, folder)
+        check_devices(verb, folder)
         packs = sorted((GOLDEN / "packs").iterdir())
-        assert len(packs) >= 2
+        assert len(packs) >= 3
         for pack in packs:
             check_vendor(verb, folder, pack)
         check_faults(verb, folder)

@@ -120,6 +120,15 @@ TEST(Compare, PacksOfOtherPromptsAreRefused) {
   EXPECT_EQ(compare(pack_of({}), other).code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Compare, ValuesOfOtherShapesAreNamed) {
+  Pack other = pack_of({});
+  other.taps[1].width = 100;
+  const auto comparison = compare(pack_of({}), other).value();
+  ASSERT_EQ(comparison.other_shapes.size(), 1u);
+  EXPECT_EQ(comparison.other_shapes[0], "b: 100 numbers per row, 200 in the baseline");
+  EXPECT_EQ(comparison.values.size(), 2u);
+}
+
 TEST(Compare, ReportsSayWhatWasFound) {
   const Pack reference = pack_of({}), tested = pack_of(noise(1e-3, 1, 5), "<cpu>");
   const auto comparison = compare(reference, tested).value();
