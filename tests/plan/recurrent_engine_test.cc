@@ -4,8 +4,6 @@
 // show as another continuation.
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "engine/engine.h"
 #include "engine/scorer.h"
 #include "model.h"
@@ -124,39 +122,6 @@ TEST_P(RecurrentEngine, ScoresDoNotDependOnThePieces) {
     ASSERT_EQ(rows[i].size(), rows[0].size());
     for (size_t j = 0; j < rows[0].size(); ++j) ASSERT_NEAR(rows[i][j], rows[0][j], 1e-5) << i << " " << j;
   }
-}
-
-// A prompt in a cache of its own, and what follows it said twice, from a snapshot of the state after it.
-TEST_P(RecurrentEngine, ASnapshotIsContinuedTwiceAlike) {
-  auto cache = kv::StateCache::create(executor_->plan().states, {.storage = executor_->page_storage()}).value();
-  std::array ids = {cache.add_sequence()};
-  const auto feed = [&](std::span<const int32_t> tokens) {
-    std::vector<float> all;
-    for (const int32_t token : tokens) {
-      const auto at = static_cast<int32_t>(cache.length(ids[0]));
-      EXPECT_TRUE(cache.extend(ids[0], at + 1).ok());
-      const int32_t row = 0;
-      const plan::SequenceSpan span{.first_row = 0, .num_tokens = 1, .start_position = at, .planned_length = 64};
-      const Status ran = executor_->run(
-          {.tokens = {&token, 1}, .positions = {&at, 1}, .output_rows = {&row, 1}, .sequences = {&span, 1}},
-          cache.views(ids));
-      EXPECT_TRUE(ran.ok()) << ran.message();
-      const auto* logits = executor_->output("logits").as<float>();
-      all.insert(all.end(), logits, logits + 48);
-    }
-    return all;
-  };
-  const std::vector<int32_t> tokens = greedy(2, 20, 1).prompt;
-  const auto prompt = std::span(tokens).first(11), rest = std::span(tokens).subspan(11);
-  feed(prompt);
-  const kv::SnapshotId taken = cache.take_snapshot(ids[0]).value();
-  const std::vector<float> first = feed(rest);
-  EXPECT_NE(feed(rest), first) << "the state matters";
-  ASSERT_TRUE(cache.restore(ids[0], taken).ok());
-  EXPECT_EQ(feed(rest), first);
-  ids[0] = cache.add_sequence();
-  ASSERT_TRUE(cache.restore(ids[0], taken).ok());  // no logs: the snapshot is all there is
-  EXPECT_EQ(feed(rest), first);
 }
 
 std::string backend_of(const testing::TestParamInfo<catalog::Backend>& param) {
