@@ -87,7 +87,7 @@ bool accepts_f32_rows(const Signature& signature) {
 }
 
 Tier tier(const KernelRow& row) {
-  const bool plain = row.symbol.ends_with("_ref") || row.op == ops::OpKind::kMap;
+  const bool plain = row.symbol.ends_with("_ref") || row.op == ops::OpKind::kMap || row.op == ops::OpKind::kFusedRows;
   return plain ? Tier::kComposed : Tier::kTuned;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results in the place of operands. Which operators allow it is a property of all their kernels: each worker reads an
-// element, or a row, and then writes it; nobody else reads it later in the step. Generated code but that of maps
+// element, or a row, and then writes it; nobody else reads it later in the step. Generated code of reductions
 // promises its compiler that nothing overlaps: such steps are left out.
 #include "compiler/liveness.h"
 #include "compiler/lower.h"
@@ -15,6 +15,8 @@ using plan::KernelStep;
 bool is_same_size(const tensor::Type& a, const tensor::Type& b) {
   return a.dtype == b.dtype && a.layout == b.layout && tensor::dim_product(a.shape) == tensor::dim_product(b.shape);
 }
+
+bool promises_no_overlap(ops::OpKind op) { return op != ops::OpKind::kMap && op != ops::OpKind::kFusedRows; }
 
 class Reuser {
  public:
@@ -38,7 +40,7 @@ class Reuser {
   }
 
   void visit(const KernelStep& step) {
-    if (step.outputs.size() != 1 || (!step.generated.empty() && step.op != ops::OpKind::kMap)) return;
+    if (step.outputs.size() != 1 || (!step.generated.empty() && promises_no_overlap(step.op))) return;
     const BufferId result = step.outputs[0];
     if (plan_.buffer(result).kind != Buffer::Kind::kArena) return;
     for (size_t i = 0; i < step.inputs.size(); ++i) {

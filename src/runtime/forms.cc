@@ -106,7 +106,8 @@ void Executor::run_form(const Form& form, const plan::KernelStep& step, Context&
     return form.body->run(call, context.worker);
   }
   const tensor::View& out = context.outputs[0];
-  const tensor::View& counted = step.op == ops::OpKind::kMap ? out : context.inputs[0];
+  const bool by_result = step.op == ops::OpKind::kMap || step.op == ops::OpKind::kFusedRows;
+  const tensor::View& counted = by_result ? out : context.inputs[0];
   const int64_t total = step.generated_rows ? counted.num_rows() : out.num_elements();
   const Worker::Range range = context.worker.share(total, step.generated_rows ? 1 : 16);
   if (range.begin >= range.end) return;

@@ -36,7 +36,7 @@ std::vector<float> run(const Generated& g, plan::GeneratedFunction function, con
   std::vector<float> out(static_cast<size_t>(elements) + 16, 12345.0f);
   std::vector<int64_t> dims;
   for (const tensor::Dim& dim : result.shape) dims.push_back(dim.factor);
-  const tensor::Shape& counted = g.c.op == ops::OpKind::kMap ? result.shape : g.c.operands[0].type.shape;
+  const tensor::Shape& counted = g.c.op == ops::OpKind::kMap || g.c.op == ops::OpKind::kFusedRows ? result.shape : g.c.operands[0].type.shape;
   const int64_t width = counted.empty() ? 1 : counted.back().factor;
   const int64_t all = tensor::num_elements(counted);
   const int64_t total = g.rows ? (width == 0 ? 0 : all / width) : elements;

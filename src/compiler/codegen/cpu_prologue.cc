@@ -121,6 +121,24 @@ FL_INLINE float fl_tanh(float x) {
     for (int lane = 0; lane < FL_LANES; ++lane) total += lanes[lane];                 \
   }
 
+// The largest, sixteen lanes at a time; NaN where there is one.
+#define FL_MAX_LANES 16
+#define FL_MAX(top, n, i, element)                                                    \
+  float top = -FL_INFINITY;                                                           \
+  {                                                                                   \
+    float lanes[FL_MAX_LANES];                                                        \
+    for (int lane = 0; lane < FL_MAX_LANES; ++lane) lanes[lane] = -FL_INFINITY;       \
+    fl_int i##_first = 0;                                                             \
+    for (; i##_first + FL_MAX_LANES <= (n); i##_first += FL_MAX_LANES) {              \
+      for (int lane = 0; lane < FL_MAX_LANES; ++lane) {                               \
+        const fl_int i = i##_first + lane;                                            \
+        lanes[lane] = fl_max(lanes[lane], element);                                   \
+      }                                                                               \
+    }                                                                                 \
+    for (fl_int i = i##_first; i < (n); ++i) top = fl_max(top, element);              \
+    for (int lane = 0; lane < FL_MAX_LANES; ++lane) top = fl_max(top, lanes[lane]);   \
+  }
+
 )source";
 
 }  // namespace firstlight::compiler

@@ -2,6 +2,7 @@
 #include "compiler/codegen/cpu_source.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ops/expression_source.h"
 #include "ops/infer.h"
@@ -190,13 +191,94 @@ Result<std::string> reduce_body(const catalog::Signature& signature) {
   return body + "  }\n";
 }
 
+// fused_rows: a loop per stage. What a later stage reads is kept on the stack, a reduced stage as one number.
+class RowStages {
+ public:
+  explicit RowStages(const catalog::Signature& signature)
+      : signature_(signature), stages_(ops::row_stages(signature.attributes)) {
+    for (const tensor::Type& type : signature.operands) ops::broadcast_onto(shape_, type.shape);
+    for (const ops::RowStage& stage : stages_) {
+      for (const ops::ExprTerm& term : stage.formula.terms()) {
+        if (term.op == ops::ExprOp::kInput) read_.insert(static_cast<size_t>(term.input));
+      }
+    }
+  }
+
+  Result<std::string> body() {
+    const auto results = signature_.attributes.get_ints("results");
+    if (results.size() != 1) return unsupported("a step with several results");
+    FL_TRY(want_static_tail(shape_));
+    for (const tensor::Type& type : signature_.operands) FL_TRY(want_static_tail(type.shape));
+    width_ = number(shape_.back().factor);
+    for (size_t k = 0; k < signature_.operands.size(); ++k) add_operand(k);
+    int64_t kept = 0;
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      const bool is_result = results[0] == static_cast<int64_t>(s);
+      kept += stages_[s].reduce == ops::RowStage::Reduce::kNone ? shape_.back().factor : 0;
+      add_stage(s, is_result);
+    }
+    if (kept > kMaxKept) return unsupported("rows of " + width_ + " elements: too many to keep on the stack");
+    return "  (void)dims;\n  for (fl_int row = begin; row < end; ++row) {\n" + text_ + "  }\n";
+  }
+
+ private:
+  static constexpr int64_t kMaxKept = 64 * 1024;  // floats
+
+  void add_operand(size_t k) {
+    const Strides strides = strides_of(signature_.operands[k].shape, shape_);
+    const std::string name = operand_name(k);
+    text_ += "    const float* " + name + " = in[" + number(static_cast<int64_t>(k)) + "]" + strides.row_offset + ";\n";
+    if (strides.last == 0) text_ += "    const float v" + number(static_cast<int64_t>(k)) + " = " + name + "[0];\n";
+    inputs_.push_back(strides.last == 0 ? "v" + number(static_cast<int64_t>(k)) : name + "[i]");
+  }
+
+  void add_stage(size_t s, bool is_result) {
+    const std::string name = "s" + number(static_cast<int64_t>(s));
+    const auto source = ops::expression_source(stages_[s].formula, inputs_, "t", "        ");
+    const std::string loop = "    for (fl_int i = 0; i < " + width_ + "; ++i) ";
+    switch (stages_[s].reduce) {
+      case ops::RowStage::Reduce::kNone: {
+        const bool kept = read_.contains(inputs_.size());
+        std::string store = kept ? "        " + name + "[i] = " + source.value + ";\n" : "";
+        if (is_result) store += "        out[row * " + width_ + " + i] = " + source.value + ";\n";
+        if (kept) text_ += "    float " + name + "[" + width_ + "];\n";
+        text_ += "#pragma GCC ivdep\n" + loop + "{\n" + source.statements + store + "    }\n";
+        inputs_.push_back(name + "[i]");
+        return;
+      }
+      case ops::RowStage::Reduce::kMax:
+        text_ += "    FL_MAX(" + name + ", " + width_ + ", i, ({\n" + source.statements + "        " + source.value +
+                 "; }))\n";
+        break;
+      case ops::RowStage::Reduce::kSum:
+      case ops::RowStage::Reduce::kMean: {
+        const bool mean = stages_[s].reduce == ops::RowStage::Reduce::kMean;
+        text_ += "    FL_SUM(sum" + name + ", " + width_ + ", i, ({\n" + source.statements + "        " + source.value +
+                 "; }))\n    const float " + name + " = (float)(sum" + name + (mean ? " / " + width_ : "") + ");\n";
+        break;
+      }
+    }
+    if (is_result) text_ += "    out[row] = " + name + ";\n";
+    inputs_.push_back(name);
+  }
+
+  const catalog::Signature& signature_;
+  std::vector<ops::RowStage> stages_;
+  std::set<size_t> read_;  // operands, then stages
+  tensor::Shape shape_;
+  std::string width_;
+  std::vector<std::string> inputs_;  // C text of operands and of the stages so far
+  std::string text_;
+};
+
 Result<std::string> body_of(const catalog::Signature& signature) {
   const OpKind op = signature.op;
-  const bool row_op =
-      op == OpKind::kRmsNorm || op == OpKind::kLayerNorm || op == OpKind::kSoftmax || op == OpKind::kReduce;
+  const bool row_op = op == OpKind::kRmsNorm || op == OpKind::kLayerNorm || op == OpKind::kSoftmax ||
+                      op == OpKind::kReduce || op == OpKind::kFusedRows;
   if (op != OpKind::kMap && !row_op) return unsupported("no source is written for this operator");
   FL_TRY(want_f32(signature));
   if (op == OpKind::kMap) return map_body(signature);
+  if (op == OpKind::kFusedRows) return RowStages(signature).body();
   const tensor::Shape& shape = signature.operands[0].shape;
   if (shape.empty() || !shape.back().is_static() || shape.back().factor < 1) {
     return unsupported("a last axis that is not constant");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ source for steps of the CPU: element-wise formulas, norms, softmax and reductions, each written for one
+// C++ source for steps of the CPU: element-wise formulas, norms, softmax, reductions and what is fused along rows, each written for one
 // signature, strides and widths as constants. The functions of a plan make one translation unit, which the host's
 // compiler turns into code in the background (runtime/generated.h); until then, and where there is no compiler, the
 // step's catalog kernel runs.
