@@ -89,7 +89,7 @@ void spell_rope(Json& config, std::vector<std::string>& warnings) {
   if (!config.contains("rope_parameters")) return;
   Json rope = config["rope_parameters"];
   const bool by_kind = rope.contains("full_attention");
-  if (by_kind && rope["full_attention"].value("rope_type", "") == "proportional") return;  // never had another spelling
+  if (by_kind && config.value("model_type", "") != "gemma3_text") return;  // others never had an older spelling for two
   config.erase("rope_parameters");
   if (by_kind) {
     if (rope["sliding_attention"].contains("rope_theta")) {
