@@ -49,11 +49,6 @@ local function rope_parameters(key)
     r.attention_factor = key.number("rope.scaling.attn_factor", nil)
     r.beta_fast = key.number("rope.scaling.yarn_beta_fast", nil)
     r.beta_slow = key.number("rope.scaling.yarn_beta_slow", nil)
-    -- Readers take the factor that follows from the scale, whatever this says.
-    local stated = key.number("rope.scaling.yarn_attn_factor", nil)
-    if stated and math.abs(stated - 0.1 * math.log(r.factor) - 1) > 1e-4 then
-      unsupported("GGUF: rope.scaling.yarn_attn_factor " .. stated .. " does not follow from the scale " .. r.factor)
-    end
   end
   key.waive("rope.scaling.finetuned", "says how the model was trained")
   return r

@@ -58,6 +58,11 @@ function families.gemma2(g, key, c)
   c.rope_parameters.rope_theta = c.rope_parameters.rope_theta or 10000.0
 end
 
+function families.olmo2(g, key, c)
+  c.model_type = "olmo2"
+  head_size(key, c)
+end
+
 function families.smollm3(g, key, c)
   c.model_type, c.no_rope_layer_interval = "smollm3", 4
   head_size(key, c)
@@ -102,20 +107,6 @@ local function read_windows(key, c)
   end
 end
 
--- With a window it is OLMo 3, whose full layers alone have a scaled rope.
-function families.olmo2(g, key, c)
-  c.model_type = "olmo2"
-  head_size(key, c)
-  if not key.int("attention.sliding_window", nil) then return end
-  c.model_type = "olmo3"
-  read_windows(key, c)
-  local full = c.rope_parameters
-  c.rope_parameters = {
-    full_attention = full,
-    sliding_attention = { rope_type = "default", rope_theta = key.number("rope.freq_base_swa", nil) or full.rope_theta },
-  }
-end
-
 function families.exaone4(g, key, c)
   c.model_type = "exaone4"
   head_size(key, c)
@@ -158,7 +149,6 @@ model("qwen3", "Qwen3ForCausalLM")
 model("gemma2", "Gemma2ForCausalLM", tools.sandwich, tools.norms_plus_one)
 model("gemma3_text", "Gemma3ForCausalLM", tools.sandwich, tools.norms_plus_one)
 model("olmo2", "Olmo2ForCausalLM", tools.sandwich)
-model("olmo3", "Olmo3ForCausalLM", tools.sandwich)
 model("exaone4", "Exaone4ForCausalLM", tools.sandwich)
 model("smollm3", "SmolLM3ForCausalLM", nil, tools.permuted_rows)
 model("granite", "GraniteForCausalLM", nil, tools.permuted_rows)

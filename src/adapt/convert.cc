@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <span>
 
 #include "adapt/gguf_text.h"
+#include "adapt/output_directory.h"
 #include "adapt/released_config.h"
 #include "adapt/tokenizer_files.h"
-#include "base/file_map.h"
 #include "base/thread_pool.h"
 #include "compiler/compile.h"
 #include "formats/safetensors.h"
@@ -22,7 +21,6 @@
 namespace firstlight::adapt {
 namespace {
 
-namespace fs = std::filesystem;
 using tensor::DType;
 
 constexpr int64_t kChunkElements = int64_t{1} << 20;  // a whole number of blocks of every format
@@ -93,7 +91,7 @@ class Converter {
     return true;
   }
 
-  Status write(const std::vector<Output>& outputs, const std::string& directory, Conversion& result) {
+  Status write(const std::vector<Output>& outputs, OutputDirectory& directory, Conversion& result) {
     std::vector<formats::TensorPlan> plan;
     for (const Output& output : outputs) {
       total_ += output.count * output.elements();
@@ -103,12 +101,12 @@ class Converter {
       }
     }
     auto writer = FL_TRY(formats::SafetensorsWriter::create(
-        directory, std::move(plan),
+        directory.path(), std::move(plan),
         {.stem = "model", .max_shard_bytes = options_.max_shard_bytes, .metadata = {{"format", "pt"}}}));
     if (options_.progress) options_.progress(0, total_);
     for (const Output& output : outputs) FL_TRY(write_output(output, writer, result).with_context(output.name));
     FL_TRY(writer.finish());
-    result.files.insert(result.files.end(), writer.files().begin(), writer.files().end());
+    directory.add(writer.files());
     return ok_status();
   }
 
@@ -204,14 +202,8 @@ class Converter {
   std::vector<std::byte> encoded_;
 };
 
-Status write_text(const std::string& directory, const char* name, const std::string& content, Conversion& result) {
-  const std::string path = (fs::path(directory) / name).string();
-  result.files.push_back(path);
-  return write_file(path, content);
-}
-
 // A tokenizer that can not be carried over costs a warning.
-Status write_tokenizer(const formats::GgufFile& file, const intake::Model& model, const std::string& directory,
+Status write_tokenizer(const formats::GgufFile& file, const intake::Model& model, OutputDirectory& directory,
                        Conversion& result) {
   const auto vocabulary = read_gguf_vocabulary(file);
   if (!vocabulary.ok()) {
@@ -223,14 +215,14 @@ Status write_tokenizer(const formats::GgufFile& file, const intake::Model& model
     result.warnings.push_back("no tokenizer files: " + config.status().message());
     return ok_status();
   }
-  FL_TRY(write_text(directory, "tokenizer_config.json", *config, result));
+  FL_TRY(directory.write("tokenizer_config.json", *config));
   const auto json = tokenizer_json_of(*vocabulary);
-  if (json.ok()) return write_text(directory, "tokenizer.json", *json, result);
+  if (json.ok()) return directory.write("tokenizer.json", *json);
   result.warnings.push_back("no tokenizer.json: " + json.status().message());
   return ok_status();
 }
 
-Status write_all(const formats::Checkpoint& checkpoint, const std::string& directory, const ConvertOptions& options,
+Status write_all(const formats::Checkpoint& checkpoint, OutputDirectory& directory, const ConvertOptions& options,
                  Conversion& result) {
   const intake::ReleasedForm form = FL_TRY(intake::released_form(checkpoint, options.intake));
   result.warnings = form.model.warnings;
@@ -240,22 +232,9 @@ Status write_all(const formats::Checkpoint& checkpoint, const std::string& direc
   const bool tied = converter.drop_repeated_head(outputs);
   FL_TRY(converter.write(outputs, directory, result));
   const std::string config = released_config_text(form, options.dtype, tied, result.warnings);
-  FL_TRY(write_text(directory, "config.json", config, result));
-  FL_TRY(write_text(directory, "generation_config.json", generation_config_text(form.model.tokens), result));
+  FL_TRY(directory.write("config.json", config));
+  FL_TRY(directory.write("generation_config.json", generation_config_text(form.model.tokens)));
   return write_tokenizer(*checkpoint.gguf(), form.model, directory, result);
-}
-
-// Makes the directory, or finds it empty; `made` says which.
-Status prepare(const std::string& directory, bool& made) {
-  std::error_code error;
-  if (fs::exists(directory, error)) {
-    if (!fs::is_directory(directory, error)) return invalid_argument(directory + " exists and is no directory");
-    const bool empty = fs::is_empty(directory, error);
-    if (error) return unavailable(directory + ": " + error.message());
-    return empty ? ok_status() : invalid_argument(directory + " is not empty; a new or empty directory is wanted");
-  }
-  made = fs::create_directories(directory, error);
-  return error ? unavailable(directory + ": " + error.message()) : ok_status();
 }
 
 }  // namespace
@@ -267,15 +246,11 @@ Result<Conversion> convert(const std::string& source, const std::string& directo
   }
   const auto checkpoint = FL_TRY(formats::Checkpoint::open(source));
   if (checkpoint.gguf() == nullptr) return invalid_argument(source + " is no GGUF file, which alone can be converted");
-  bool made = false;
-  FL_TRY(prepare(directory, made));
+  auto output = FL_TRY(OutputDirectory::create(directory));
   Conversion result;
-  const Status status = write_all(checkpoint, directory, options, result);
-  if (status.ok()) return result;
-  std::error_code ignored;
-  for (const std::string& file : result.files) fs::remove(file, ignored);
-  if (made) fs::remove(directory, ignored);
-  return status;
+  FL_TRY(write_all(checkpoint, output, options, result));
+  result.files = output.keep();
+  return result;
 }
 
 }  // namespace firstlight::adapt

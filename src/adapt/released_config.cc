@@ -23,6 +23,10 @@ Json json_of(const ConfigNode& node) {
     case Kind::kInt:
       return node.integer;
     case Kind::kFloat:
+      // JSON has no word for it: the reference library's own way around that.
+      if (!std::isfinite(node.number)) {
+        return {{"__float__", std::isnan(node.number) ? "NaN" : node.number > 0 ? "Infinity" : "-Infinity"}};
+      }
       return node.number;
     case Kind::kString:
       return node.text;
@@ -89,7 +93,7 @@ void spell_rope(Json& config, std::vector<std::string>& warnings) {
   if (!config.contains("rope_parameters")) return;
   Json rope = config["rope_parameters"];
   const bool by_kind = rope.contains("full_attention");
-  if (by_kind && config.value("model_type", "") != "gemma3_text") return;  // others never had an older spelling for two
+  if (by_kind && rope["full_attention"].value("rope_type", "") == "proportional") return;  // never had another spelling
   config.erase("rope_parameters");
   if (by_kind) {
     if (rope["sliding_attention"].contains("rope_theta")) {
@@ -118,6 +122,8 @@ std::string_view torch_name(tensor::DType dtype) {
 }
 
 }  // namespace
+
+std::string config_json_text(const intake::ConfigNode& config) { return dump_json(json_of(config), 2) + "\n"; }
 
 std::string released_config_text(const intake::ReleasedForm& form, tensor::DType dtype, bool tied,
                                  std::vector<std::string>& warnings) {

@@ -16,6 +16,9 @@ namespace firstlight::adapt {
 std::string released_config_text(const intake::ReleasedForm& form, tensor::DType dtype, bool tied,
                                  std::vector<std::string>& warnings);
 
+// The tree as JSON text, keys in its order.
+std::string config_json_text(const intake::ConfigNode& config);
+
 // generation_config.json: the token ids that begin, pad and end a text.
 std::string generation_config_text(const intake::TokenFacts& tokens);
 

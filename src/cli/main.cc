@@ -47,6 +47,7 @@ struct CommandLine {
   PerplexityFlags perplexity;
   BaselineFlags baseline;
   ConvertFlags convert;
+  TwinFlags twin;
   DevicesFlags devices;
   BenchFlags bench;
   ServeFlags serve;
@@ -219,13 +220,25 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   render->add_option("--template", line.render.template_file, "a template file");
   render->add_option("--context", line.render.context, "JSON file: the variables the template sees");
 
-  CLI::App* convert =
-      add_verb(app, line, "convert", "GGUF to Hugging Face layout", [&] { return verb_convert(common, line.convert); });
+  CLI::App* convert = add_verb(app, line, "convert", "GGUF to Hugging Face layout; weights to INT8, INT4, FP8, MXFP4",
+                               [&] { return verb_convert(common, line.convert); });
   add_model(convert, common);
   add_spec_flags(convert, common);
-  convert->add_option("--to", line.convert.to, "bf16, f16 or f32")->capture_default_str();
+  convert->add_option("--to", line.convert.to, "of a GGUF: bf16, f16, f32; of a directory: int8, int4, fp8, mxfp4")
+      ->capture_default_str();
+  convert->add_option("--keep", line.convert.keep, "leave these modules alone: a name, glob or re: (repeatable)");
+  convert->add_option("--group", line.convert.group, "columns that share a scale of int8 and int4 (default: 128)");
   convert->add_option("-o", line.convert.output, "directory to write")->required();
   convert->add_option("--shard-mib", line.convert.shard_mib, "start a new file at this size (0: one file)");
+
+  CLI::App* twin = add_verb(app, line, "twin", "a tiny checkpoint that visits every branch of the model's spec",
+                            [&] { return verb_twin(common, line.twin); });
+  add_model(twin, common);
+  add_spec_flags(twin, common);
+  twin->add_option("-o", line.twin.output, "directory to write")->required();
+  twin->add_option("--seed", line.twin.seed, "of the random weights")->capture_default_str();
+  twin->add_option("--dtype", line.twin.dtype, "bf16, or the same values as f32")->capture_default_str();
+  twin->add_flag("--from-weights", line.twin.from_weights, "slices of the model's own weights");
 
   CLI::App* ops = add_verb(app, line, "ops", "operator coverage on a backend", [&] { return verb_ops(common); });
   add_model(ops, common);

@@ -98,6 +98,14 @@ struct ConvertFlags {
   std::string to = "bf16";
   std::string output;
   int64_t shard_mib = 0;
+  std::vector<std::string> keep;
+  std::optional<int64_t> group;
+};
+struct TwinFlags {
+  std::string output;
+  uint64_t seed = 0;
+  std::string dtype = "bf16";
+  bool from_weights = false;
 };
 struct DevicesFlags {
   bool measure = false;
@@ -128,6 +136,7 @@ Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags&
 Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags);
+Result<int> verb_twin(const CommonFlags& common, const TwinFlags& flags);
 Result<int> verb_ops(const CommonFlags& common);
 Result<int> verb_devices(const CommonFlags& common, const DevicesFlags& flags);
 Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags);

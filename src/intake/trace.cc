@@ -9,6 +9,7 @@
 #include "intake/lua/stack.h"
 #include "intake/lua/states.h"
 #include "intake/lua/tracer.h"
+#include "intake/lua/visits.h"
 #include "intake/lua/weight_proxy.h"
 #include "intake/table_to_config.h"
 #include "ir/rewrite.h"
@@ -100,6 +101,7 @@ class Runner {
     tracer_.gguf = input.gguf;
     tracer_.probing = input.probing;
     tracer_.read_floats = input.read_floats;
+    if (input.record_visits) tracer_.visits = &visits_;
   }
 
   Result<Trace> run() {
@@ -327,6 +329,11 @@ class Runner {
     trace.architecture = architecture_;
     trace.spec = spec_;
     trace.steps = sandbox_->steps_used();
+    for (const auto& [chunk, jumps] : visits_.jumps) {
+      for (const auto& [from, to] : jumps) {
+        trace.jumps.insert(chunk + ":" + std::to_string(from) + ">" + std::to_string(to));
+      }
+    }
     return trace;
   }
 
@@ -334,6 +341,7 @@ class Runner {
   const ConfigNode& config_;
   ConfigNode derived_;
   Tracer tracer_;
+  Visits visits_;
   std::unique_ptr<Sandbox> sandbox_;
   lua_State* state_ = nullptr;
   void (Runner::*body_)() = nullptr;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct TraceInput {
   // The values of a small float tensor, for the few that are parameters of the graph; empty: data is not at hand.
   std::function<Result<std::vector<double>>(const std::string& name)> read_floats;
   SandboxLimits limits;
-  bool probing = false;  // for comparing fingerprints of two such traces only; see Tracer::probing
+  bool record_visits = false;  // fill Trace::jumps
+  bool probing = false;        // for comparing fingerprints of two such traces only; see Tracer::probing
 };
 
 struct Trace {
@@ -45,6 +47,7 @@ struct Trace {
   std::string architecture;  // model_type
   std::string spec;
   int64_t steps = 0;
+  std::set<std::string> jumps;  // "architectures/llama.lua:31>32": which line of a function followed which
 };
 
 // Errors: as load_model's, but coverage is not judged here.

@@ -20,6 +20,7 @@ struct ConfigRecord {
   std::set<std::string, std::less<>> touched;
   std::map<std::string, std::string, std::less<>> waived;          // exact keys
   std::map<std::string, std::string, std::less<>> waived_objects;  // keys whose value is an object, whole
+  std::map<std::string, int64_t, std::less<>> defaults;            // absent ones that were read as these whole numbers
 };
 
 // Every tensor of layers first to last, both included, under "<prefix><layer>.".

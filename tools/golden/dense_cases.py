@@ -5,8 +5,6 @@ A case is a `transformers` config, made so small that its prompt is longer than 
 group, with values that tell one reading of the config from another. `old` is the spelling of older releases.
 """
 
-import math
-
 from case import Case, old_spelling
 
 TINY = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
@@ -140,11 +138,6 @@ def olmo_cases():
                {**TINY, "num_hidden_layers": 4, "sliding_window": 8, "rope_parameters": ropes, "attention_bias": True,
                 "max_position_embeddings": 4096}, "three windowed layers, one full, which alone has yarn; biases",
                storage="bfloat16")
-    follows = {**yarn, "attention_factor": 0.1 * math.log(4.0) + 1.0}
-    yield Case("olmo3_released", "olmo2", "Olmo3Config",
-               {**TINY, "num_hidden_layers": 4, "sliding_window": 8, "max_position_embeddings": 4096,
-                "rope_parameters": {**ropes, "full_attention": follows}},
-               "as releases have it: no biases, a factor that follows from the scale", storage="bfloat16")
 
 
 def granite_cases():

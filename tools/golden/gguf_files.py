@@ -414,7 +414,6 @@ CASES = {
     "minimax_m2": (ARCH.MINIMAXM2, minimax_m2_keys, plain),
     "exaone4": (ARCH.EXAONE4, windowed_keys, plain),
     "exaone4_full": (ARCH.EXAONE4, windowed_keys, plain),
-    "olmo3_released": (ARCH.OLMO2, windowed_keys, plain),
     "ernie4_5": (ARCH.ERNIE4_5, nothing, plain),
     "ernie4_5_moe_plain": (ARCH.ERNIE4_5_MOE, ernie_moe_keys, ernie_moe),
     "hunyuan_dense": (ARCH.HUNYUAN_DENSE, hunyuan_keys, plain),

@@ -67,6 +67,7 @@ int has_key(lua_State* state) {
 int absent(lua_State* state, const ConfigProxy& self, const std::string& key) {
   if (lua_gettop(state) >= 3) {
     lua_settop(state, 3);
+    if (lua_isinteger(state, 3) != 0) self.record->defaults.emplace(join(*self.path, key), lua_tointeger(state, 3));
     return 1;
   }
   raise(state, invalid_data("config key '" + join(*self.path, key) + "' is missing or null"));

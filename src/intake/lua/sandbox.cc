@@ -6,6 +6,7 @@
 #include "intake/lua/stack.h"
 #include "intake/lua/traced_function.h"
 #include "intake/lua/tracer.h"
+#include "intake/lua/visits.h"
 
 namespace firstlight::intake {
 namespace {
@@ -63,8 +64,10 @@ void* Sandbox::allocate(void* self, void* block, size_t old_size, size_t new_siz
 
 void Sandbox::on_hook(lua_State* state, lua_Debug* event) {
   Sandbox& sandbox = sandbox_of(state);
-  if (event->event == LUA_HOOKCALL || event->event == LUA_HOOKTAILCALL) {
-    if (sandbox.tracer_.traced != nullptr) check_called_function(state, event);
+  if (event->event != LUA_HOOKCOUNT) {
+    const bool call = event->event == LUA_HOOKCALL || event->event == LUA_HOOKTAILCALL;
+    if (sandbox.tracer_.visits != nullptr) sandbox.tracer_.visits->note(state, event);
+    if (call && sandbox.tracer_.traced != nullptr) check_called_function(state, event);
     return;
   }
   sandbox.steps_ += kStepsPerHook;
@@ -82,7 +85,9 @@ Sandbox& sandbox_of(lua_State* state) {
 }
 
 void hook_calls(lua_State* state, bool calls) {
-  lua_sethook(state, lua_gethook(state), LUA_MASKCOUNT | (calls ? LUA_MASKCALL : 0), kStepsPerHook);
+  const bool all = tracer_of(state).visits != nullptr;
+  const int mask = all ? LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE : calls ? LUA_MASKCALL : 0;
+  lua_sethook(state, lua_gethook(state), LUA_MASKCOUNT | mask, kStepsPerHook);
 }
 
 Result<std::unique_ptr<Sandbox>> Sandbox::create(const SandboxLimits& limits, const SpecStore& store, Tracer& tracer) {
@@ -95,6 +100,7 @@ Result<std::unique_ptr<Sandbox>> Sandbox::create(const SandboxLimits& limits, co
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(limits.seconds));
   *static_cast<Tracer**>(lua_getextraspace(state)) = &tracer;
   lua_sethook(state, &Sandbox::on_hook, LUA_MASKCOUNT, kStepsPerHook);
+  hook_calls(state, false);
   lua_pushcfunction(state, &setup);
   lua_pushlightuserdata(state, const_cast<SpecStore*>(&store));
   FL_TRY(sandbox->call(1, 0));

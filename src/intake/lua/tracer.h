@@ -20,6 +20,8 @@
 
 namespace firstlight::intake {
 
+struct Visits;
+
 // Activations in front of a product with a weight are rounded like this.
 struct ActivationUse {
   const ActivationScheme* scheme = nullptr;
@@ -54,6 +56,8 @@ struct Tracer {
   std::set<std::string> written_states;  // "name.component" that a node writes already
   std::set<std::string> strings;         // what handles point to, each once
   int64_t kept_bytes = 0;
+
+  Visits* visits = nullptr;  // where the path of the spec is wanted
 
   ops::Expression* traced = nullptr;  // while a traced function runs
   int32_t trace_serial = 0;
