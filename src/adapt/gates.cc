@@ -76,14 +76,16 @@ class GateRunner {
         "config %zu bound, %zu waived, %zu unknown; tensors %zu bound, %zu waived, %zu unbound, %zu missing",
         found.config.bound.size(), found.config.waived.size(), found.config.unknown.size(), found.tensors.bound.size(),
         found.tensors.waived.size(), found.tensors.unbound.size(), found.tensors.missing.size());
-    gate.evidence = dump_json(
-        {{"config",
-          {{"bound", found.config.bound}, {"waived", found.config.waived}, {"unknown", found.config.unknown}}},
-         {"tensors",
-          {{"bound", found.tensors.bound.size()},
-           {"waived", found.tensors.waived},
-           {"unbound", found.tensors.unbound},
-           {"missing", found.tensors.missing}}}});
+    gate.evidence = dump_json({{"config",
+                                {{"bound", found.config.bound},
+                                 {"waived", found.config.waived},
+                                 {"unknown", found.config.unknown},
+                                 {"without_effect", found.config.without_effect}}},
+                               {"tensors",
+                                {{"bound", found.tensors.bound.size()},
+                                 {"waived", found.tensors.waived},
+                                 {"unbound", found.tensors.unbound},
+                                 {"missing", found.tensors.missing}}}});
     return ok_status();
   }
 

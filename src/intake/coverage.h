@@ -11,7 +11,8 @@ namespace firstlight::intake {
 struct ConfigCoverage {
   std::vector<std::string> bound;             // changing the value changes the graph, or the load is refused
   std::map<std::string, std::string> waived;  // key to reason
-  std::vector<std::string> unknown;           // neither: the load fails
+  std::vector<std::string> unknown;           // nobody read it: the load fails
+  std::vector<std::string> without_effect;    // read, but no other value changes anything: the load fails
 };
 
 struct TensorCoverage {
@@ -24,7 +25,10 @@ struct TensorCoverage {
 struct CoverageReport {
   ConfigCoverage config;
   TensorCoverage tensors;
-  bool complete() const { return config.unknown.empty() && tensors.unbound.empty() && tensors.missing.empty(); }
+  bool complete() const {
+    return config.unknown.empty() && config.without_effect.empty() && tensors.unbound.empty() &&
+           tensors.missing.empty();
+  }
 };
 
 }  // namespace firstlight::intake

@@ -55,7 +55,7 @@ ConfigCoverage judge_config(const ConfigNode& config, const Trace& trace, const 
     } else if (is_allowed(options, leaf.path)) {
       coverage.waived[leaf.path] = kAllowed;
     } else {
-      coverage.unknown.push_back(leaf.path);
+      (unbound.contains(leaf.path) ? coverage.without_effect : coverage.unknown).push_back(leaf.path);
     }
   }
   return coverage;
@@ -110,6 +110,7 @@ std::string list_of(const char* what, const std::vector<std::string>& names) {
 Status judge(const CoverageReport& coverage, const std::string& spec) {
   if (coverage.complete()) return ok_status();
   std::string text = list_of("config keys are unknown", coverage.config.unknown) +
+                     list_of("config keys are read without effect", coverage.config.without_effect) +
                      list_of("tensors are unbound", coverage.tensors.unbound) +
                      list_of("tensors are missing", coverage.tensors.missing);
   text.resize(text.size() - 2);

@@ -65,4 +65,17 @@ const SpecText* SpecStore::module(std::string_view name) const {
   return it == modules_.end() ? nullptr : &it->second;
 }
 
+const SpecText* SpecStore::find(std::string_view path) const {
+  const bool cut = path.starts_with("...");
+  if (cut) path.remove_prefix(3);
+  const auto fits = [&](const SpecText& file) { return cut ? file.path.ends_with(path) : file.path == path; };
+  for (const SpecText& spec : specs_) {
+    if (fits(spec)) return &spec;
+  }
+  for (const auto& [name, text] : modules_) {
+    if (fits(text)) return &text;
+  }
+  return nullptr;
+}
+
 }  // namespace firstlight::intake

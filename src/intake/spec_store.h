@@ -37,6 +37,8 @@ class SpecStore {
   const std::vector<SpecText>& specs() const { return specs_; }
   // What require "std.rope" reads ("std/rope.lua"); nullptr: no such module.
   const SpecText* module(std::string_view name) const;
+  // By the path as messages have it, where Lua puts "..." in the place of a long one's beginning; nullptr: none.
+  const SpecText* find(std::string_view path) const;
 
  private:
   void add(std::string_view path, std::string text);

@@ -186,6 +186,7 @@ class Runner {
                           (node == nullptr ? "nothing" : node->to_string()) + ", wanted a string");
     }
     record().touched.insert(std::string(key));
+    record().pinned.insert(std::string(key));
     return node->text;
   }
 
@@ -218,6 +219,7 @@ class Runner {
     const ConfigNode* classes = config().find("architectures");
     if (classes == nullptr || classes->kind != ConfigNode::Kind::kList) return ok_status();
     record().touched.insert("architectures");
+    record().pinned.insert("architectures");
     std::vector<std::string> known;
     lua_getfield(state_, -1, "matches");
     if (lua_getfield(state_, -1, "architectures") == LUA_TTABLE) {

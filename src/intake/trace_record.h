@@ -18,7 +18,8 @@ struct SandboxLimits {
 // What a spec did with a config, by leaf path.
 struct ConfigRecord {
   std::set<std::string, std::less<>> touched;
-  std::map<std::string, std::string, std::less<>> waived;          // exact keys
+  std::set<std::string, std::less<>> pinned;               // held against what the spec wants: c:expect, matches
+  std::map<std::string, std::string, std::less<>> waived;  // exact keys
   std::map<std::string, std::string, std::less<>> waived_objects;  // keys whose value is an object, whole
   std::map<std::string, int64_t, std::less<>> defaults;            // absent ones that were read as these whole numbers
 };

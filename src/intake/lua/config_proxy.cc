@@ -190,15 +190,25 @@ int waive_key(lua_State* state) {
 }
 
 // c:expect(key, value, why): anything but that value (or null, or nothing) is a variant that the spec does not compute.
+// A list of values: those that mean the same.
 int expect_value(lua_State* state) {
   const ConfigProxy& self = self_object(state);
   const std::string key = to_text(state, 2, "key");
   const ConfigNode* node = present(self, key);
   if (node == nullptr) return 0;
+  self.record->pinned.insert(join(*self.path, key));
   push_config(state, *node, keep(state, join(*self.path, key)), *self.record);
-  if (lua_compare(state, -1, 3, LUA_OPEQ) != 0) return 0;
-  std::string message =
-      "config key '" + join(*self.path, key) + "': found " + node->to_string() + ", wanted " + describe(state, 3);
+  const int found = lua_gettop(state);
+  const bool list = lua_type(state, 3) == LUA_TTABLE;
+  std::string wanted = list ? "" : describe(state, 3);
+  if (!list && lua_compare(state, found, 3, LUA_OPEQ) != 0) return 0;
+  for (lua_Integer i = 1; list && lua_rawgeti(state, 3, i) != LUA_TNIL; ++i) {
+    if (lua_compare(state, found, -1, LUA_OPEQ) != 0) return 0;
+    wanted += (i == 1 ? "" : " or ") + describe(state, -1);
+    lua_settop(state, found);
+  }
+  lua_settop(state, found);
+  std::string message = "config key '" + join(*self.path, key) + "': found " + node->to_string() + ", wanted " + wanted;
   if (lua_type(state, 4) == LUA_TSTRING) message += ": " + to_text(state, 4, "why");
   raise(state, unsupported(std::move(message)));
 }

@@ -57,6 +57,10 @@ TEST(ConfigProxy, WrongTypesAndContradictionsNameTheKey) {
   EXPECT_NE(read(config, "c:int 'absent'").find("'absent' is missing"), std::string::npos);
   EXPECT_NE(read(config, "c:object('o'):number 'p'").find("'o.p': found true"), std::string::npos);
   EXPECT_NE(read(config, "c:any { 'a', 'b' }").find("contradict: 1 and 2"), std::string::npos);
+  EXPECT_NE(read(config, "c:expect('a', { 2, 'x' }, 'why')").find("'a': found 1, wanted 2 or \"x\": why"),
+            std::string::npos)
+      << read(config, "c:expect('a', { 2, 'x' }, 'why')");
+  EXPECT_EQ(read(config, "c:expect('a', { 2, 1 }) c:expect('absent', { 3 })"), "(it worked)");
   EXPECT_NE(read(config, "c:expect('a', 2)").find("unsupported: test.lua:6: config key 'a': found 1, wanted 2"),
             std::string::npos);
   EXPECT_NE(read(config, "c:waive('a', '')").find("no reason"), std::string::npos);

@@ -38,13 +38,35 @@ TEST_F(Coverage, TouchedIsNotBound) {
   const std::string config = R"({"model_type": "t", "eps": 0.5})";
   const auto unused = load("local e = c.eps", config);
   ASSERT_FALSE(unused.ok());
-  EXPECT_NE(unused.status().message().find("1 config keys are unknown: eps"), std::string::npos)
+  EXPECT_NE(unused.status().message().find("1 config keys are read without effect: eps"), std::string::npos)
       << unused.status().message();
   EXPECT_TRUE(load("x = rms_norm(x, { eps = c.eps })", config).ok());
   EXPECT_FALSE(load("local dead = rms_norm(x, { eps = c.eps })", config).ok());
   EXPECT_TRUE(load("if c.eps ~= 0.5 then error 'only 0.5' end", config).ok());  // refused when changed: bound
   EXPECT_TRUE(load("fact('eps', c.eps)", config).ok());
   EXPECT_TRUE(load("c:waive('eps', 'it is a test')", config).ok());
+}
+
+// What is refused because it is made up proves nothing of the values that the spec knows.
+TEST_F(Coverage, AValueThatIsCheckedAndDroppedIsNotBound) {
+  const std::string name = R"({"model_type": "t", "act": "silu"})";
+  const auto dropped = load("require 'std.activation'(c:string 'act')", name);
+  EXPECT_EQ(dropped.status().message(), path_ + ": 1 config keys are read without effect: act");
+  EXPECT_TRUE(load("x = require 'std.activation'(c:string 'act')(x)", name).ok());
+  EXPECT_TRUE(load("c:expect('act', 'silu')", name).ok()) << "one value, and no other";
+  const std::string own = "local known = { silu = 1, gelu = 2 }; local k = known[c.act] or error('unknown') ";
+  EXPECT_FALSE(load(own, name).ok()) << "the words of whoever refuses are what it knows";
+  EXPECT_TRUE(load(own + "x = x * k", name).ok());
+  EXPECT_TRUE(load("if c.act ~= 'silu' then unsupported 'another' end", name).ok());
+  const std::string wants =
+      "if c.act == 'gelu' then x = x * c:number 'tanh' elseif c.act ~= 'silu' then error 'no' end";
+  EXPECT_TRUE(load(wants, name).ok()) << "gelu is known, and wants another key besides";
+  const std::string list = R"({"model_type": "t", "acts": ["silu", "silu", "gelu"]})";
+  const std::string every = "local last for i = 0, #c.acts - 1 do last = require 'std.activation'(c.acts[i]) end ";
+  EXPECT_FALSE(load(every, list).ok());
+  EXPECT_TRUE(load(every + "x = last(x)", list).ok());
+  const std::string both = "{ 'silu', 'gelu' }";
+  EXPECT_TRUE(load("c:expect('act', " + both + ")", name).ok()) << "two names of one thing, and the spec says so";
 }
 
 TEST_F(Coverage, UnknownKeysStopTheLoadAndCanBeAdmitted) {
