@@ -107,7 +107,7 @@ void bench_one(const Options& options, DType type, ComputeMode mode, int64_t row
       roof = std::max(roof, compute_roof(pool, unit_of(path)));
     }
   } while (seconds_now() < until);
-  const char* names[] = {"int8", "f32", "bf16"};
+  const char* names[] = {"w8a8", "f32", "bf16"};
   std::printf("%-7s %-4s [%6ld, %5ld] x %-4ld %8.3f ms %7.1f GB/s %8.1f Gop/s  ",
               std::string(tensor::dtype_name(type)).c_str(), names[static_cast<int>(path)], rows, columns, tokens,
               best * 1e3, bytes / best * 1e-9, operations / best * 1e-9);

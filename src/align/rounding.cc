@@ -20,9 +20,9 @@ double product_error(const plan::Block& block) {
     if (const auto* kernel = std::get_if<plan::KernelStep>(&step.body)) {
       if (!kernel->attributes.has("compute")) continue;
       const std::string& mode = kernel->attributes.get_string("compute");
-      // int8: half a step of max/127 uniform, with a block's maximum at about 3 times its rms: 3/254/sqrt(3).
+      // w8a8: half a step of max/127 uniform, with a block's maximum at about 3 times its rms: 3/254/sqrt(3).
       // bf16: 2^-9 uniform on both operands.
-      worst = std::max(worst, mode == "int8" ? 6.8e-3 : mode == "bf16" ? 1.6e-3 : 3e-8);
+      worst = std::max(worst, mode == "w8a8" ? 6.8e-3 : mode == "bf16" ? 1.6e-3 : 3e-8);
     } else if (const auto* experts = std::get_if<plan::PerExpertStep>(&step.body)) {
       worst = std::max(worst, product_error(*experts->body));
     }

@@ -31,7 +31,7 @@ enum class ComputeMode : uint8_t {
           // "w8a8")
 };
 
-std::string_view compute_mode_name(ComputeMode mode);  // "f32", "bf16", "int8"
+std::string_view compute_mode_name(ComputeMode mode);  // "f32", "bf16", "w8a8"
 
 // What a step asks for. `operands` are in the operator's order.
 struct Signature {

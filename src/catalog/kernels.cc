@@ -124,7 +124,7 @@ std::string_view compute_mode_name(ComputeMode mode) {
     case ComputeMode::kBf16:
       return "bf16";
     case ComputeMode::kInt8:
-      return "int8";
+      return "w8a8";
   }
   FL_CHECK(false);
 }

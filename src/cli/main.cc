@@ -81,7 +81,8 @@ void add_spec_flags(CLI::App* sub, CommonFlags& common) {
 }
 
 void add_compute_flags(CLI::App* sub, CommonFlags& common) {
-  sub->add_option("--compute", common.compute, "auto (by each weight's type), f32, bf16, w8a8, w4a8, w4a16 or fp8")
+  sub->add_option("--compute", common.compute,
+                  "auto (by each weight's type), f32, bf16, w8a8 (w4a8 is the same), w4a16 or fp8")
       ->capture_default_str();
   sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
   sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");

@@ -77,6 +77,26 @@ Json describe(const target::DeviceTarget& target, int index) {
           {"unified_memory", target.unified_memory}};
 }
 
+// What was measured, with its unit: "read 21.3 GB/s, f32 0.31 Tflop/s, on 2 threads".
+void print_measured(const Json& measured) {
+  constexpr struct {
+    const char *key, *name, *unit;
+  } kRates[] = {{"read_gbps", "read", "GB/s"},         {"copy_in_gbps", "copy in", "GB/s"},
+                {"copy_out_gbps", "copy out", "GB/s"}, {"copy_gbps", "copy", "GB/s"},
+                {"f32_tflops", "f32", "Tflop/s"},      {"bf16_tflops", "bf16", "Tflop/s"},
+                {"int8_tops", "int8", "Top/s"}};
+  std::string text;
+  for (const auto& rate : kRates) {
+    if (!measured.contains(rate.key)) continue;
+    char part[64];
+    std::snprintf(part, sizeof(part), "%s%s %.3g %s", text.empty() ? "" : ", ", rate.name,
+                  measured.at(rate.key).get<double>(), rate.unit);
+    text += part;
+  }
+  if (measured.contains("threads")) text += " on " + dump_json(measured.at("threads")) + " threads";
+  std::printf("     %s\n", text.c_str());
+}
+
 void print_entry(const Json& entry) {
   const auto text = [&](const char* key) { return entry.at(key).get<std::string>(); };
   const auto bytes = [&](const char* key) { return gibibytes(entry.at(key).get<int64_t>()); };
@@ -90,7 +110,7 @@ void print_entry(const Json& entry) {
                 text("driver").c_str(), text("architecture").c_str(), entry.at("compute_units").get<int>(),
                 entry.at("warp_width").get<int>(), text("warps").c_str(), bytes("memory_bytes"));
   }
-  if (entry.contains("measured")) std::printf("     %s\n", dump_json(entry.at("measured")).c_str());
+  if (entry.contains("measured")) print_measured(entry.at("measured"));
   if (entry.contains("refused")) std::printf("     refused: %s\n", text("refused").c_str());
 }
 

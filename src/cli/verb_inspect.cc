@@ -71,6 +71,21 @@ void print_names(const char* title, const std::vector<std::string>& names) {
   for (const std::string& name : names) std::printf("    %s\n", name.c_str());
 }
 
+std::string id_text(const Json& id) { return id.is_null() ? "none" : dump_json(id); }
+
+void print_text_assets(const Json& tokenizer, const Json& chat) {
+  if (tokenizer.contains("error")) {
+    std::printf("tokenizer: none: %s\n", tokenizer["error"].get<std::string>().c_str());
+  } else {
+    std::printf("tokenizer: %s, %lld tokens, bos %s%s, eos %s\n", tokenizer["source"].get<std::string>().c_str(),
+                static_cast<long long>(tokenizer["vocabulary"].get<int64_t>()), id_text(tokenizer["bos"]).c_str(),
+                tokenizer["adds_bos"].get<bool>() ? " (added)" : "", id_text(tokenizer["eos"]).c_str());
+  }
+  const bool none = chat.contains("error");
+  std::printf("chat template: %s%s\n", none ? "none: " : "",
+              chat[none ? "error" : "source"].get<std::string>().c_str());
+}
+
 void print_text(const Json& document, const intake::Model& model) {
   std::printf("%s, spec %s\n", model.architecture.c_str(), model.spec.c_str());
   std::printf("%lld parameters in %lld bytes", static_cast<long long>(document["parameters"].get<int64_t>()),
@@ -79,9 +94,7 @@ void print_text(const Json& document, const intake::Model& model) {
     std::printf(", %lld x %s", static_cast<long long>(sum["tensors"].get<int64_t>()), type.c_str());
   }
   std::printf("\nquantisation: %s\n", model.quantisation.empty() ? "none declared" : model.quantisation.c_str());
-  for (const char* part : {"tokenizer", "chat_template"}) {
-    std::printf("%s: %s\n", part, dump_json(document[part]).c_str());
-  }
+  print_text_assets(document["tokenizer"], document["chat_template"]);
   const auto& config = model.coverage.config;
   const auto& tensors = model.coverage.tensors;
   std::printf("config keys: %zu bound, %zu waived, %zu unknown\n", config.bound.size(), config.waived.size(),

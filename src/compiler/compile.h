@@ -58,7 +58,7 @@ struct CompileOptions {
   target::Features features;       // of what runs the plan's body: the CPU, or the device
   target::Features host_features;  // of the CPU that makes the weights of a device's plan at load
   target::Execution execution;     // what fusion rules go by
-  // How matrix products compute; nullopt: by each weight's stored type (quantised: int8; bf16 and f8: bf16; else f32).
+  // How matrix products compute; nullopt: by each weight's stored type (quantised: w8a8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
   tensor::DType state_dtype = tensor::DType::kF32;     // of logs
   bool plain_kernels = false;                          // take the plainest kernel that accepts, not the best

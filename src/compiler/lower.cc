@@ -179,6 +179,16 @@ class Lowering {
     return ok_status();
   }
 
+  // "; weights NAME, NAME": what the types of a refusal belong to.
+  std::string weights_of(const ir::Node& node) const {
+    std::string text;
+    for (const ir::ValueId id : node.operands) {
+      const ir::Value& value = graph_.value(id);
+      if (value.kind == ir::Value::Kind::kWeight) text += (text.empty() ? "; weights " : ", ") + value.name;
+    }
+    return text;
+  }
+
   Status lower_kernel(const ir::Node& node, plan::Block& block) {
     if (++num_kernels_ > kMostKernels) {
       return unsupported("the plan has more than " + std::to_string(kMostKernels) + " steps; loops are written out");
@@ -198,7 +208,7 @@ class Lowering {
     if (row == nullptr) {
       return unsupported("backend " + plan_.backend + " has no kernel for (" + request.types_text() + ") " +
                          ops::attributes_to_string(node.attributes) + " computing in " +
-                         std::string(catalog::compute_mode_name(request.mode)));
+                         std::string(catalog::compute_mode_name(request.mode)) + weights_of(node));
     }
     plan::KernelStep step{.symbol = std::string(row->symbol), .op = node.op, .attributes = node.attributes};
     if (!load) {

@@ -199,7 +199,9 @@ Result<std::optional<ConfigNode>> parse_side_file(const std::string& text) {
 
 Result<std::string> optional_text(const std::optional<std::string>& path) {
   if (!path) return std::string();
-  return read_text_file(*path, kMaxConfigBytes);
+  std::string text = FL_TRY(read_text_file(*path, kMaxConfigBytes));
+  if (text.empty()) return invalid_data(*path + ": the file is empty (0 bytes)");
+  return text;
 }
 
 Result<std::vector<double>> read_floats(const formats::Checkpoint& checkpoint, const std::string& name) {

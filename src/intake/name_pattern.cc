@@ -28,6 +28,10 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+// Checkpoints have a name per module at most, and a glob or an expression per layer and kind.
+constexpr size_t kMostNames = 100'000;
+constexpr size_t kMostOthers = 2'000;
+
 }  // namespace
 
 Result<NamePattern> NamePattern::parse(std::string_view text, bool classes) {
@@ -68,6 +72,46 @@ bool NamePattern::matches(std::string_view module) const {
     end = module.rfind('.', end - 1);
   }
   return false;
+}
+
+Status NameList::add(NamePattern pattern) {
+  if (pattern.kind() != NamePattern::Kind::kName) {
+    if (others_.size() >= kMostOthers) {
+      return unsupported("more than " + std::to_string(kMostOthers) + " globs, expressions and classes");
+    }
+    others_.push_back(all_.size());
+  } else {
+    if (names_.size() >= kMostNames) return unsupported("more than " + std::to_string(kMostNames) + " names");
+    if (!names_.try_emplace(pattern.text(), all_.size()).second) return ok_status();
+  }
+  all_.push_back(std::move(pattern));
+  return ok_status();
+}
+
+void NameList::visit(std::string_view module, const std::function<bool(size_t)>& found) const {
+  // A plain name stands for the modules that hold it as whole components: every run of components is looked up.
+  for (size_t begin = 0; !names_.empty() && begin < module.size();) {
+    for (size_t end = begin; end < module.size();) {
+      end = std::min(module.find('.', end + 1), module.size());
+      const auto it = names_.find(module.substr(begin, end - begin));
+      if (it != names_.end() && !found(it->second)) return;
+    }
+    const size_t dot = module.find('.', begin);
+    if (dot == std::string_view::npos) break;
+    begin = dot + 1;
+  }
+  for (const size_t i : others_) {
+    if (all_[i].matches(module) && !found(i)) return;
+  }
+}
+
+bool NameList::matches(std::string_view module) const {
+  bool any = false;
+  visit(module, [&](size_t) {
+    any = true;
+    return false;
+  });
+  return any;
 }
 
 }  // namespace firstlight::intake

@@ -5,9 +5,12 @@
 // modules.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "text/tokenizers/regex.h"
@@ -36,6 +39,24 @@ class NamePattern {
   Kind kind_;
   std::string text_;
   std::optional<text::Regex> regex_;
+};
+
+// A list of such entries, in which plain names are looked up and only the others are tried one by one.
+class NameList {
+ public:
+  // Errors: kUnsupported (more entries than a module may be held against).
+  Status add(NamePattern pattern);
+
+  const std::vector<NamePattern>& all() const { return all_; }  // each plain name once
+  bool empty() const { return all_.empty(); }
+  // Calls back with the index of each entry that names the module or a parent of it, until it answers false.
+  void visit(std::string_view module, const std::function<bool(size_t)>& found) const;
+  bool matches(std::string_view module) const;
+
+ private:
+  std::vector<NamePattern> all_;
+  std::map<std::string, size_t, std::less<>> names_;
+  std::vector<size_t> others_;  // globs, expressions, classes
 };
 
 }  // namespace firstlight::intake

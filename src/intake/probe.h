@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof that a config key is bound: with another value in its place the trace gives another graph, or is refused. A
 // name that is made up ("silu_changed") is often refused for that alone, which proves nothing of those that the spec
-// knows: the words in the Lua text that refused are tried as well, and one that is accepted without a change betrays the
-// key, unless another has an effect. Values that c:expect names are not tried.
+// knows: the words in the Lua text that refused are tried as well, and one that is accepted without a change betrays
+// the key, unless another has an effect. Values that c:expect names are not tried.
 #pragma once
 
 #include <set>

@@ -28,6 +28,8 @@ Place find_place(const ConfigNode& config) {
   return {node, "text_config.quantization_config"};
 }
 
+constexpr size_t kMostWarnings = 100;
+
 void count_matches(const TensorTable& tensors, Quantisation& out) {
   std::set<std::string_view> modules;
   for (const auto& [name, info] : tensors.all()) {
@@ -35,34 +37,30 @@ void count_matches(const TensorTable& tensors, Quantisation& out) {
     if (dot != std::string::npos) modules.insert(std::string_view(name).substr(0, dot));
   }
   out.num_unconverted_modules = 0;
-  std::vector<bool> useful(out.unconverted.size(), false);
-  for (const std::string_view module : modules) {
-    bool any = false;
-    for (size_t i = 0; i < out.unconverted.size(); ++i) {
-      if (!out.unconverted[i].matches(module)) continue;
-      useful[i] = true;
-      any = true;
+  const auto useless = [&](const NameList& list, int* num_matched, const std::string& as_what) {
+    std::vector<bool> useful(list.all().size(), false);
+    for (const std::string_view module : modules) {
+      bool any = false;
+      list.visit(module, [&](size_t i) {
+        useful[i] = any = true;
+        return true;
+      });
+      if (num_matched != nullptr) *num_matched += any ? 1 : 0;
     }
-    out.num_unconverted_modules += any ? 1 : 0;
-  }
-  for (size_t i = 0; i < out.unconverted.size(); ++i) {
-    if (useful[i] || out.unconverted[i].kind() == NamePattern::Kind::kClass) continue;
-    out.warnings.push_back("quantization_config names '" + out.unconverted[i].text() +
-                           "' as not converted, which matches no module");
-  }
-  for (const Quantisation::Group& group : out.groups) {
-    for (const NamePattern& target : group.targets) {
-      const bool found = target.kind() == NamePattern::Kind::kClass ||
-                         std::any_of(modules.begin(), modules.end(), [&](auto m) { return target.matches(m); });
-      if (!found) {
-        out.warnings.push_back("quantization_config names '" + target.text() + "' as " + group.scheme.describe() +
-                               ", which matches no module");
-      }
+    for (size_t i = 0; i < useful.size(); ++i) {
+      if (useful[i] || list.all()[i].kind() == NamePattern::Kind::kClass) continue;
+      if (out.warnings.size() == kMostWarnings) out.warnings.emplace_back("further names match no module either");
+      if (out.warnings.size() > kMostWarnings) return;
+      out.warnings.push_back("quantization_config names '" + list.all()[i].text() + "' as " + as_what +
+                             ", which matches no module");
     }
-  }
+  };
+  useless(out.unconverted, &out.num_unconverted_modules, "not converted");
+  for (const Quantisation::Group& group : out.groups) useless(group.targets, nullptr, group.scheme.describe());
 }
 
-std::string describe_targets(const std::vector<NamePattern>& targets) {
+std::string describe_targets(const NameList& list) {
+  const std::vector<NamePattern>& targets = list.all();
   if (targets.empty()) return "";
   if (targets.size() <= 4) {
     std::string text;
@@ -112,15 +110,14 @@ std::string WeightScheme::describe() const {
   return text;
 }
 
-bool Quantisation::is_unconverted(std::string_view module) const {
-  return std::any_of(unconverted.begin(), unconverted.end(), [&](const auto& entry) { return entry.matches(module); });
-}
+bool Quantisation::is_unconverted(std::string_view module) const { return unconverted.matches(module); }
 
 std::vector<std::string> Quantisation::entries_for(std::string_view module) const {
   std::vector<std::string> entries;
-  for (const NamePattern& entry : unconverted) {
-    if (entry.matches(module)) entries.push_back(entry.text());
-  }
+  unconverted.visit(module, [&](size_t i) {
+    entries.push_back(unconverted.all()[i].text());
+    return true;
+  });
   return entries;
 }
 
@@ -130,13 +127,12 @@ const WeightScheme* Quantisation::scheme_for(std::string_view module) const {
   int rank = 4;  // names before globs, then regular expressions, then classes
   for (const Group& group : groups) {
     if (group.targets.empty() && found == nullptr) found = &group.scheme;
-    for (const NamePattern& target : group.targets) {
-      const int its_rank = static_cast<int>(target.kind());
-      if (its_rank < rank && target.matches(module)) {
-        found = &group.scheme;
-        rank = its_rank;
-      }
-    }
+    group.targets.visit(module, [&](size_t i) {
+      const int its_rank = static_cast<int>(group.targets.all()[i].kind());
+      if (its_rank < rank) found = &group.scheme;
+      rank = std::min(rank, its_rank);
+      return rank > 0;
+    });
   }
   return found;
 }
@@ -144,7 +140,7 @@ const WeightScheme* Quantisation::scheme_for(std::string_view module) const {
 std::string Quantisation::summary() const {
   if (num_unconverted_modules >= 0) return std::to_string(num_unconverted_modules) + " modules";
   std::string entries;
-  for (const NamePattern& entry : unconverted) entries += (entries.empty() ? "" : ", ") + entry.text();
+  for (const NamePattern& entry : unconverted.all()) entries += (entries.empty() ? "" : ", ") + entry.text();
   return entries;
 }
 

@@ -46,12 +46,12 @@ struct WeightScheme {
 
 struct Quantisation {
   struct Group {
-    std::vector<NamePattern> targets;  // empty: all modules
+    NameList targets;  // empty: all modules
     WeightScheme scheme;
   };
   std::string method;         // "": none
   std::vector<Group> groups;  // of two that name a module, the more exact one counts, then the first
-  std::vector<NamePattern> unconverted;
+  NameList unconverted;
   bool gpt_oss_blocks = false;        // mxfp4: "_blocks" and "_scales" in place of a weight
   int num_unconverted_modules = -1;   // modules of the checkpoint that those entries match; -1: no list of tensors
   std::vector<std::string> warnings;  // entries that match nothing

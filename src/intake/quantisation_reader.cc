@@ -78,16 +78,16 @@ class Section {
     }
     return refuse(key, *found, wanted);
   }
-  Result<std::vector<NamePattern>> names(std::string_view key, bool classes) const {
-    std::vector<NamePattern> out;
+  // Adds them to `out`.
+  Status names(std::string_view key, bool classes, NameList& out) const {
     const ConfigNode* list = read(key);
-    if (list == nullptr) return out;
+    if (list == nullptr) return ok_status();
     if (list->kind != NodeKind::kList) return wrong(key, *list, "names");
     for (const ConfigNode& item : list->items) {
       if (item.kind != NodeKind::kString) return wrong(key, item, "names");
-      out.push_back(FL_TRY(NamePattern::parse(item.text, classes)));
+      FL_TRY(out.add(FL_TRY(NamePattern::parse(item.text, classes))).with_context(at(key)));
     }
-    return out;
+    return ok_status();
   }
 
  private:
@@ -125,14 +125,14 @@ class Reader {
     }
     if (!mixed_ignores_) {
       for (const char* key : {"modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"}) {
-        for (NamePattern& name : FL_TRY(root_.names(key, true))) out_.unconverted.push_back(std::move(name));
+        FL_TRY(root_.names(key, true, out_.unconverted));
       }
     }
     return std::move(out_);
   }
 
  private:
-  void add_group(std::vector<NamePattern> targets, WeightScheme scheme) {
+  void add_group(NameList targets, WeightScheme scheme) {
     out_.groups.push_back({std::move(targets), std::move(scheme)});
   }
 
@@ -238,7 +238,9 @@ class Reader {
         return unsupported(group.at("output_activations") + ": quantised results are not known");
       }
       group.waive("format", "the kind of weights says the same");
-      add_group(FL_TRY(group.names("targets", true)), std::move(scheme));
+      NameList targets;
+      FL_TRY(group.names("targets", true, targets));
+      add_group(std::move(targets), std::move(scheme));
     }
     return ok_status();
   }
@@ -419,7 +421,7 @@ class Reader {
       const int64_t group = FL_TRY(layer.integer("group_size", 16));
       const auto [it, fresh] = groups.try_emplace(algorithm, out_.groups.size());
       if (fresh) add_group({}, FL_TRY(scheme_of(algorithm, group, layer.at("quant_algo"))));
-      out_.groups[it->second].targets.push_back(FL_TRY(NamePattern::parse(name, false)));
+      FL_TRY(out_.groups[it->second].targets.add(FL_TRY(NamePattern::parse(name, false))).with_context(all.at(name)));
     }
     return ok_status();
   }

@@ -101,6 +101,14 @@ class Finder {
     return info;
   }
 
+  Status want_scale(const std::string& name, const TensorInfo& scale, std::initializer_list<DType> types) const {
+    if (std::find(types.begin(), types.end(), *scale.dtype) != types.end()) return ok_status();
+    std::string wanted;
+    for (const DType type : types) wanted += (wanted.empty() ? "" : ", ") + std::string(tensor::dtype_name(type));
+    return invalid_data(name + " is stored as " + scale.stored_type + ", wanted " + wanted + " for the scales of " +
+                        out_.scheme->describe());
+  }
+
   void set_shape(const TensorInfo& codes, int64_t rows, int64_t columns) {
     out_.shape.assign(codes.shape.begin(), codes.shape.end() - 2);
     leading_ = out_.shape;
@@ -169,6 +177,9 @@ class Finder {
     set_shape(codes, codes.shape[codes.shape.size() - 2], codes.shape.back());
     const std::string name = scale_name();
     const TensorInfo* scale = FL_TRY(need(name, name_));
+    const bool may_be_powers = out_.scheme->sharing == Sharing::kBlock || out_.scheme->sharing == Sharing::kAny;
+    if (!may_be_powers || !is_power_type(*scale))
+      FL_TRY(want_scale(name, *scale, {DType::kF32, DType::kF16, DType::kBF16}));
     out_.attributes.set("codes", std::string(codes.dtype == DType::kF8E4M3 ? "e4m3" : "e5m2"));
     FL_TRY(share_scale(name, *scale));
     add(name_, codes);
@@ -181,6 +192,7 @@ class Finder {
     set_shape(codes, codes.shape[codes.shape.size() - 2], codes.shape.back());
     const std::string name = scale_name();
     const TensorInfo* scale = FL_TRY(need(name, name_));
+    FL_TRY(want_scale(name, *scale, {DType::kF32, DType::kF16, DType::kBF16}));
     out_.attributes.set("codes", std::string("i8"));
     FL_TRY(share_scale(name, *scale));
     add(name_, codes);
@@ -199,6 +211,7 @@ class Finder {
     if (codes.dtype != DType::kU8 && codes.dtype != DType::kI8) return mismatch(codes_name, codes);
     const std::string name = scale_name();
     const TensorInfo* scale = FL_TRY(need(name, codes_name));
+    FL_TRY(want_scale(name, *scale, {DType::kF8E8M0, DType::kU8, DType::kF8E4M3}));
     const bool powers = is_power_type(*scale);
     const Kind found = powers ? Kind::kMxfp4 : Kind::kNvfp4;
     const bool native = quantisation_.method == "fp8" && powers;  // FP8 with FP4 experts: the config does not say
@@ -217,6 +230,7 @@ class Finder {
     const bool divides = tensors_.find(name_ + "_global_scale") != nullptr;
     const std::string name = name_ + (divides || codes_name != name_ ? "_global_scale" : "_scale_2");
     const TensorInfo* global = FL_TRY(need(name, codes_name));
+    FL_TRY(want_scale(name, *global, {DType::kF32, DType::kF16, DType::kBF16}));
     FL_TRY(check_sizes(name, *global, {}, "one scale"));
     out_.attributes.set("global", std::string(divides ? "divides" : "multiplies"));
     add(name, *global);
@@ -230,6 +244,7 @@ class Finder {
     set_columns(codes, codes.shape[codes.shape.size() - 2], codes.shape.back());
     const std::string name = name_ + "_scale";
     const TensorInfo* scale = FL_TRY(need(name, codes_name));
+    FL_TRY(want_scale(name, *scale, {DType::kF32, DType::kF16, DType::kBF16}));
     out_.attributes.set("codes", std::string("packed"));
     out_.attributes.set("bits", int64_t{scheme.bits});
     FL_TRY(share_scale(name, *scale));
@@ -262,6 +277,7 @@ class Finder {
     }
     const std::string name = module_ + ".scales";
     const TensorInfo* scale = FL_TRY(need(name, codes_name));
+    FL_TRY(want_scale(name, *scale, {DType::kF32, DType::kF16, DType::kBF16}));
     const int64_t group = scheme.sharing == Sharing::kBlock ? scheme.block[1] : std::max<int64_t>(columns_, 1);
     FL_TRY(check_sizes(name, *scale, {ceil_div(columns_, group), rows_}, "groups of " + std::to_string(group)));
     out_.attributes.set("codes", std::string(gptq ? "gptq" : "awq"));

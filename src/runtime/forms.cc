@@ -11,7 +11,7 @@ namespace {
 catalog::ComputeMode mode_of(const ops::Attributes& attributes) {
   if (!attributes.has("compute")) return catalog::ComputeMode::kF32;
   const std::string& name = attributes.get_string("compute");
-  return name == "int8"   ? catalog::ComputeMode::kInt8
+  return name == "w8a8"   ? catalog::ComputeMode::kInt8
          : name == "bf16" ? catalog::ComputeMode::kBf16
                           : catalog::ComputeMode::kF32;
 }

@@ -42,6 +42,21 @@ def make_files(folder):
     variant("cut_weights", lambda copy: cut(copy / "model.safetensors"))
     variant("unknown_key", lambda copy: edit_config(copy, swiglu_limit=7.0))
     variant("unknown_model", lambda copy: edit_config(copy, model_type="never_heard_of"))
+    def retype(copy, tensor, dtype):
+        """The tensor's bytes under the name of a whole-number type of the same width."""
+        path = copy / "model.safetensors"
+        raw = path.read_bytes()
+        length = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:8 + length])
+        header[tensor]["dtype"] = dtype
+        text = json.dumps(header).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + length:])
+
+    for name, tensor in (("odd_norm", "model.norm.weight"), ("odd_embedding", "model.embed_tokens.weight"),
+                         ("odd_matrix", "model.layers.1.self_attn.q_proj.weight")):
+        variant(name, lambda copy, tensor=tensor: retype(copy, tensor, "I32"))
+    for name in ("hf_quant_config.json", "generation_config.json", "config.json", "model.safetensors"):
+        variant("empty_" + name.split(".")[0], lambda copy, name=name: (copy / name).write_bytes(b""))
     variant("no_weights", lambda copy: (copy / "model.safetensors").unlink())
     (folder / "text").write_text("the quick brown fox jumps over the lazy dog. " * 4)
     (folder / "messages").write_text(json.dumps([{"role": "user", "content": "hello <s> there"}]))
@@ -79,6 +94,8 @@ def check_case(program, case, names):
         assert filled(words, names) in done.stderr, f"stderr lacks '{filled(words, names)}': {tail}"
     for words in case.get("stdout", []):
         assert words in done.stdout, f"stdout lacks '{words}': {done.stdout[:300]}"
+    for words in case.get("lacks", []):
+        assert words not in done.stdout, f"stdout has '{words}': {done.stdout[:300]}"
     for file in case.get("files", []):
         assert pathlib.Path(filled(file, names)).is_file(), f"no file {filled(file, names)}"
     if "--json" not in case["run"]:

@@ -52,7 +52,7 @@ TEST(Catalog, NamesReadBack) {
   EXPECT_EQ(backend_from_name("cpu"), Backend::kCpu);
   EXPECT_EQ(backend_from_name("reference"), Backend::kReference);
   EXPECT_FALSE(backend_from_name("tpu").has_value());
-  EXPECT_EQ(compute_mode_name(ComputeMode::kInt8), "int8");
+  EXPECT_EQ(compute_mode_name(ComputeMode::kInt8), "w8a8");
 }
 
 }  // namespace

@@ -154,6 +154,30 @@ void note_state_write(lua_State* state, Tracer& tracer, ops::OpKind op, std::spa
 
 }  // namespace
 
+namespace {
+
+// The tensors of the file that gave operands a type which no result has: "; NAME is stored as i32[4, 8]".
+std::string odd_tensors(const Tracer& tracer, std::span<const ir::ValueId> operands) {
+  constexpr int kDeepest = 16;
+  std::string text;
+  for (ir::ValueId id : operands) {
+    const ir::Value* value = &tracer.graph.value(id);
+    if (value->type.is_state() || value->type.dtype == tensor::DType::kF32) continue;
+    for (int i = 0; i < kDeepest && value->producer >= 0; ++i) {  // moved, not computed: the first operand's type
+      const ir::Node& node = tracer.graph.node(value->producer);
+      if (node.operands.empty()) break;
+      value = &tracer.graph.value(node.operands[0]);
+    }
+    if (value->kind != ir::Value::Kind::kWeight) continue;
+    const auto source = tracer.graph.weight_sources.find(value->name);
+    const std::string& name = source == tracer.graph.weight_sources.end() ? value->name : source->second.tensor;
+    text += "; " + name + " is stored as " + value->type.to_string();
+  }
+  return text;
+}
+
+}  // namespace
+
 std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
                                   ops::Attributes attributes) {
   Tracer& tracer = tracer_of(state);
@@ -168,7 +192,7 @@ std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<co
   note_state_write(state, tracer, op, inputs, attributes);
   auto results = tracer.builder.add(op, inputs, attributes);
   if (!results.ok() && decode_blocks(tracer, inputs)) results = tracer.builder.add(op, inputs, std::move(attributes));
-  if (!results.ok()) raise(state, invalid_data(results.status().message()));
+  if (!results.ok()) raise(state, invalid_data(results.status().message() + odd_tensors(tracer, inputs)));
   return std::move(results).value();
 }
 

@@ -73,6 +73,60 @@ TEST(Quantisation, UnknownMethodsAreRefusedByName) {
   EXPECT_EQ(run(R"([])", kGood).code(), StatusCode::kInvalidData);
 }
 
+TEST(Quantisation, LongListsAreLookedUpAndHaveAnEnd) {
+  const auto list = [](int count, const std::string& prefix) {
+    std::string text = R"({"quant_method": "fp8", "weight_block_size": [4, 4], "modules_to_not_convert": ["e")";
+    for (int i = 0; i < count; ++i) text += ",\"" + prefix + std::to_string(i) + "\"";
+    return text + "]}";
+  };
+  EXPECT_TRUE(run(list(90'000, "other."), kGood).ok());
+  const auto most = run(list(100'000, "other."), kGood);
+  EXPECT_EQ(most.code(), StatusCode::kUnsupported);
+  EXPECT_NE(most.status().message().find("quantization_config.modules_to_not_convert: more than 100000 names"),
+            std::string::npos)
+      << most.status().message();
+  EXPECT_TRUE(run(list(1'900, "*other."), kGood).ok());
+  EXPECT_EQ(run(list(2'100, "*other."), kGood).code(), StatusCode::kUnsupported);
+}
+
+// Looked up or tried one by one: the same.
+TEST(Quantisation, AListMatchesWhatItsEntriesMatch) {
+  NameList list;
+  for (const char* entry :
+       {"lm_head", "mlp.gate", "layers.1", "self_attn", "model.layers.*.mlp.up", "re:.*\\.vision", "lm_head", "a..b"}) {
+    ASSERT_TRUE(list.add(NamePattern::parse(entry, true).value()).ok());
+  }
+  EXPECT_EQ(list.all().size(), 7u) << "each name once";
+  int matched = 0;
+  for (const char* module : {"lm_head",
+                             "model.lm_head",
+                             "my_lm_head",
+                             "lm_head.x",
+                             "model.layers.1.mlp",
+                             "layers.11",
+                             "model.layers.1",
+                             "gate",
+                             "mlp.gate",
+                             "x.mlp.gate.y",
+                             "mlp.gate_proj",
+                             "model.layers.3.mlp.up",
+                             "a.vision.b",
+                             "vision",
+                             "self_attn",
+                             "self_attn.",
+                             ".self_attn",
+                             "a..b",
+                             "",
+                             ".",
+                             "x.a..b.c"}) {
+    const bool any =
+        std::any_of(list.all().begin(), list.all().end(), [&](const auto& e) { return e.matches(module); });
+    EXPECT_EQ(list.matches(module), any) << module;
+    matched += any ? 1 : 0;
+  }
+  EXPECT_GE(matched, 9);
+}
+
 TEST(Quantisation, EntriesThatMatchNothingAreReported) {
   const ConfigNode tree = parse_config_tree(config(R"({"quant_method": "mxfp4",
                                    "modules_to_not_convert": ["m.*", "model.head", "lm", "l.*.self_attn"]})"))

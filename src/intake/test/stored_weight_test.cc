@@ -188,6 +188,34 @@ TEST(StoredWeight, NothingMayBeMissing) {
   }
 }
 
+// Another type of a part is refused by the name of a part; floats may be of any
+// length, and powers of two stored as bytes or as E8M0.
+void check_types(const Vendor& vendor, size_t i) {
+  const auto is_float = [](DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; };
+  const auto is_power = [](DType type) { return type == DType::kU8 || type == DType::kF8E8M0; };
+  const DType stored = *vendor.parts[i].dtype;
+  const bool scale_of_fp8 = i > 0 && *vendor.parts[0].dtype == DType::kF8E4M3;
+  for (const DType type :
+       {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0, DType::kU8,
+        DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kBool}) {
+    if (type == stored) continue;
+    auto parts = vendor.parts;
+    parts[i].dtype = type;
+    const auto traced = trace(vendor, parts);
+    const std::string where =
+        std::string(vendor.name) + ", " + parts[i].name + " as " + std::string(tensor::dtype_name(type));
+    if (traced.ok()) {
+      const bool same = i == 0 || (is_float(stored) && is_float(type)) || (is_power(stored) && is_power(type)) ||
+                        (scale_of_fp8 && (is_float(type) || is_power(type)));
+      EXPECT_TRUE(same) << where << " is taken";
+    } else {
+      const std::string message = traced.status().message();
+      const bool named = message.find("m.q.") != std::string::npos;
+      EXPECT_TRUE(named) << where << ": " << message;
+    }
+  }
+}
+
 TEST(StoredWeight, NoPartMayHaveAnotherShapeOrType) {
   for (const Vendor& vendor : vendors()) {
     for (size_t i = 0; i + vendor.num_optional < vendor.parts.size(); ++i) {
@@ -210,6 +238,7 @@ TEST(StoredWeight, NoPartMayHaveAnotherShapeOrType) {
       EXPECT_FALSE(trace(vendor, parts).ok()) << where << ", another type";
       parts[i].dtype = std::nullopt;
       EXPECT_FALSE(trace(vendor, parts).ok()) << where << ", an unknown type";
+      check_types(vendor, i);
     }
   }
 }

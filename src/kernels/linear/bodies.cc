@@ -11,7 +11,7 @@ catalog::ComputeMode step_mode(const catalog::Signature& signature) {
   const std::string& name = signature.attributes.get_string("compute");
   if (name == "f32") return catalog::ComputeMode::kF32;
   if (name == "bf16") return catalog::ComputeMode::kBf16;
-  if (name == "int8" || name == "w8a8" || name == "w4a8") return catalog::ComputeMode::kInt8;
+  if (name == "w8a8") return catalog::ComputeMode::kInt8;
   return signature.mode;
 }
 

@@ -10,6 +10,7 @@ Result<Types> infer(const InferInput& input) {
   const tensor::Type& x = input.operands[0];
   const tensor::Type& w = input.operands[1];
   FL_TRY(want(is_f32(x) && rank(x) == 3, OpKind::kBatchedLinear, "x", x, "f32[T, H, A]"));
+  FL_TRY(want(!is_plain(w) || is_plain_float(w), OpKind::kBatchedLinear, "w", w, "floats, or a format of weights"));
   FL_TRY(want(rank(w) == 3 && w.shape[0] == x.shape[1] && w.shape[2] == x.shape[2], OpKind::kBatchedLinear, "w", w,
               "[" + x.shape[1].to_string() + ", B, " + x.shape[2].to_string() + "] (x is " + x.to_string() + ")"));
   return Types{f32({x.shape[0], x.shape[1], w.shape[1]})};

@@ -11,6 +11,7 @@ namespace firstlight::ops {
 namespace {
 
 constexpr size_t kMaxAxes = 6;
+constexpr double kMostProducts = 1 << 28;  // per element of the axis that grows with the batch
 
 bool is_axis_list(std::string_view letters) {
   if (letters.empty() || letters.size() > kMaxAxes) return false;
@@ -51,6 +52,16 @@ Result<Types> infer(const InferInput& input) {
     FL_TRY(want_attribute(equation->out.find(letter) != std::string::npos || dim.is_static(), OpKind::kEinsum,
                           "equation", "\"" + text + "\"", "constant sizes of the axes that are summed"));
   }
+  double products = 1;
+  int growing = 0;
+  for (const auto& [letter, dim] : sizes) {
+    products *= std::max(1.0, static_cast<double>(dim.factor));
+    growing += dim.is_static() ? 0 : 1;
+  }
+  FL_TRY(want_attribute(growing <= 1, OpKind::kEinsum, "equation", "\"" + text + "\"",
+                        "at most one axis that grows with the batch"));
+  FL_TRY(want_attribute(products <= kMostProducts, OpKind::kEinsum, "equation", "\"" + text + "\"",
+                        "at most 2^28 multiplications (for a token), and these sizes make more"));
   for (const char letter : equation->out) {
     shape.push_back(std::find_if(sizes.begin(), sizes.end(), [&](const auto& s) { return s.first == letter; })->second);
   }

@@ -10,6 +10,7 @@ Result<Types> infer(const InferInput& input) {
   const tensor::Type& x = input.operands[0];
   const tensor::Type& w = input.operands[1];
   FL_TRY(want(is_f32(x) && rank(x) >= 1, OpKind::kLinear, "x", x, "f32 of rank 1 or more"));
+  FL_TRY(want(!is_plain(w) || is_plain_float(w), OpKind::kLinear, "w", w, "floats, or a format of weights"));
   FL_TRY(want(rank(w) == 2 && w.shape[1] == last_dim(x), OpKind::kLinear, "w", w,
               "[R, " + last_dim(x).to_string() + "] (x is " + x.to_string() + ")"));
   if (const tensor::Type* bias = optional_operand(input, 2)) {
@@ -52,7 +53,7 @@ OpDef linear_def() {
                      "\"auto\", or the mode: \"f32\" raises it for good"}};
   def.meaning = "y[.., r] = sum over k of x[.., k] * w[r, k] (+ bias[r]); w of any type, decoded.";
   def.rounding =
-      "by compute mode (docs/numerics.md): f32 products and sums; bf16 operands rounded once, f32 sums; int8 "
+      "by compute mode (docs/numerics.md): f32 products and sums; bf16 operands rounded once, f32 sums; w8a8: int8 "
       "activations per block of 32, f32 sums of block products. The judge multiplies and sums in float64, rounds once.";
   def.elementwise_rows = true;
   def.infer = infer;
