@@ -37,7 +37,8 @@ constexpr std::string_view kStyle =
     "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
     "table{border-collapse:collapse;width:100%;font-size:13px}"
     "td,th{border-bottom:1px solid #ddd;padding:.25em .5em;text-align:left;vertical-align:top}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.yes{color:#060}.no{color:#a00;font-weight:bold}"
+    "td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}.yes{color:#060}.no{color:#a00;"
+    "font-weight:bold}"
     "svg{width:100%;height:auto;background:#fafafa;border:1px solid #ddd}"
     "text{font:11px sans-serif;fill:#555}.scroll{overflow-x:auto}";
 
@@ -184,8 +185,8 @@ std::string comparison_html(const Comparison& comparison, const Pack& baseline, 
       "<p>Baseline: " + origin_text(baseline) + "<br>Tested: " + origin_text(tested) + "</p><h2>Error over depth</h2>";
   out += depth_plot(comparison) +
          format(
-             "<p>Blue: relative L2 distance. Dashed: what is allowed. Grey: the reference with rounded operands, "
-             "where there is one. Over the layers it grows by %.3f per layer.</p>",
+             "<p>Blue: relative L2 distance. Dashed: what is allowed. Green: the distance from the reference "
+             "with rounded operands, where there is one. Over the layers it grows by %.3f per layer.</p>",
              comparison.growth_per_layer);
   out += format(
       "<h2>Logits</h2><p>Best token equal in %.1f&nbsp;%% of %lld rows, best five in %.1f&nbsp;%%. KL "

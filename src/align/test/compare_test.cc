@@ -129,6 +129,41 @@ TEST(Compare, ValuesOfOtherShapesAreNamed) {
   EXPECT_EQ(comparison.values.size(), 2u);
 }
 
+// A router's choice in front of a value: `turned` rows choose otherwise and have another value behind it.
+Pack routed(int64_t turned, const char* rounding) {
+  Pack pack;
+  pack.origin = {{"kind", "firstlight"}, {"backend", "cpu"}, {"rounding", rounding}};
+  pack.taps = {{.name = "choice", .layer = "a", .op = "top_k", .is_integer = true, .width = 2},
+               {.name = "experts", .layer = "a", .op = "per_expert", .is_layer_output = true, .width = 64}};
+  pack.prompts.emplace_back();
+  pack.prompts[0].tokens.resize(kTokens, 5);
+  auto builder = PackBuilder::create(std::move(pack), {}, size_limit(0)).value();
+  std::vector<int32_t> choices;
+  std::vector<float> values;
+  for (int64_t row = 0; row < kTokens; ++row) {
+    const bool other = row < turned;
+    choices.insert(choices.end(), {other ? 3 : 1, 2});
+    for (int64_t i = 0; i < 64; ++i)
+      values.push_back(static_cast<float>(std::sin(static_cast<double>(row * 64 + i))) + (other ? 5.0f : 0.0f));
+  }
+  const auto type = [](tensor::DType dtype, int64_t width) {
+    return tensor::Type::tensor(dtype, {tensor::Dim(kTokens), tensor::Dim(width)});
+  };
+  builder.add(0, 0, 0, tensor::make_view(choices.data(), type(tensor::DType::kI32, 2)));
+  builder.add(1, 0, 0, tensor::make_view(values.data(), type(tensor::DType::kF32, 64)));
+  return std::move(builder).finish();
+}
+
+TEST(Compare, RoutingThatRoundingTurnsLeavesItsRowsOut) {
+  const Pack baseline = routed(0, "3e-08");
+  const auto few = compare(baseline, routed(1, "1.6e-3")).value();
+  EXPECT_TRUE(few.passed) << "one row of forty, in bf16";
+  EXPECT_EQ(few.rows_left_out, 1);
+  EXPECT_EQ(few.values[1].found.rel_l2, 0);
+  EXPECT_EQ(compare(baseline, routed(1, "3e-08")).value().first_wrong, 0) << "in float32 none may turn";
+  EXPECT_EQ(compare(baseline, routed(20, "1.6e-3")).value().first_wrong, 0);
+}
+
 TEST(Compare, ReportsSayWhatWasFound) {
   const Pack reference = pack_of({}), tested = pack_of(noise(1e-3, 1, 5), "<cpu>");
   const auto comparison = compare(reference, tested).value();
@@ -137,6 +172,15 @@ TEST(Compare, ReportsSayWhatWasFound) {
   EXPECT_EQ(json["layers"].size(), 3u);
   EXPECT_NE(comparison_text(comparison, false).find("first wrong: b"), std::string::npos);
   const std::string html = comparison_html(comparison, reference, tested);
+  const Pack rounded = pack_of(noise(1e-3, 0, 1));
+  const auto polylines = [&](const Comparison& drawn) {
+    const std::string page = comparison_html(drawn, reference, tested);
+    size_t count = 0;
+    for (size_t at = page.find("<polyline"); at != std::string::npos; at = page.find("<polyline", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(polylines(comparison), 2u) << "distance and what is allowed";
+  EXPECT_EQ(polylines(compare(reference, tested, &rounded).value()), 3u) << "and what rounding does not explain";
   EXPECT_NE(html.find("<svg"), std::string::npos);
   EXPECT_NE(html.find("&lt;cpu&gt;"), std::string::npos);
   EXPECT_EQ(html.find("http"), std::string::npos) << "nothing from outside";
