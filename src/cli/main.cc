@@ -298,6 +298,17 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(compare, common);
   add_run_flags(compare, flags);
 
+  CLI::App* locate = add_verb(*baseline, line, "locate", "the first wrong operator, the kind of fault, what to change",
+                              [&] { return verb_baseline_locate(common, flags); });
+  locate->add_option("PACK", flags.first, "the baseline (with --baseline: the model)")->required();
+  auto* suspect = locate->add_option("--model", common.model, "the model that does not agree with it");
+  locate->add_option("--baseline", flags.baseline, "the baseline, where the first word is the model")
+      ->excludes(suspect);
+  locate->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(CLI::NonNegativeNumber);
+  locate->add_flag("--exact", flags.exact, "the backend's own rounding counts as a fault");
+  locate->add_option("-o", flags.output, "directory for a small reproduction of the first fault");
+  add_compute_flags(locate, common);
+
   CLI::App* values = add_verb(*baseline, line, "values", "what a recording has: names, operators, layers, widths",
                               [&] { return verb_baseline_values(common, flags); });
   add_model(values, common);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "align/compare.h"
+#include "align/locate.h"
 #include "align/record.h"
 #include "base/file_map.h"
 #include "base/json.h"
@@ -215,6 +216,77 @@ Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags
     std::printf("%s", align::comparison_text(comparison, flags.all).c_str());
   }
   return comparison.passed ? 0 : 1;
+}
+
+namespace {
+
+// Numbers of a config by their place.
+void collect_numbers(const Json& json, const std::string& place, std::vector<std::pair<std::string, double>>& out) {
+  if (json.is_number()) out.emplace_back(place, json.get<double>());
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) collect_numbers(value, place.empty() ? key : place + "." + key, out);
+}
+
+std::vector<std::pair<std::string, double>> config_numbers(const formats::Checkpoint& checkpoint) {
+  std::vector<std::pair<std::string, double>> out;
+  if (checkpoint.files().empty()) return out;
+  const auto path = std::filesystem::path(checkpoint.files()[0]).parent_path() / "config.json";
+  const auto text = read_text_file(path.string());
+  if (!text.ok()) return out;
+  if (const auto json = parse_json(*text); json.ok()) collect_numbers(*json, "", out);
+  return out;
+}
+
+std::string locate_command(const CommonFlags& common, const std::string& pack) {
+  std::string command =
+      "firstlight baseline locate " + pack + " --model " + common.model + " --backend " + common.backend;
+  if (common.compute != "auto") command += " --compute " + common.compute;
+  if (!common.kv_dtype.empty()) command += " --kv-dtype " + common.kv_dtype;
+  if (!common.spec.empty()) command += " --spec " + common.spec;
+  return command;
+}
+
+}  // namespace
+
+Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags& flags) {
+  CommonFlags of_model = common;
+  if (!flags.baseline.empty()) of_model.model = flags.first;
+  if (of_model.model.empty()) return invalid_argument("--model wanted");
+  const std::string path = flags.baseline.empty() ? flags.first : flags.baseline;
+  const align::Pack baseline = FL_TRY(align::read_pack(path));
+  const Bench bench = FL_TRY(set_up(of_model));
+  // The judge runs the same graph in float32, without a device.
+  Bench judge_as;
+  judge_as.options = bench.options;
+  judge_as.model.graph = bench.model.graph;
+  judge_as.resources = bench.resources;
+  judge_as.resources.compile.state_dtype = tensor::DType::kF32;
+  judge_as.resources.compile.compute = catalog::ComputeMode::kF32;
+  const RoundedBench judge = FL_TRY(rounded_bench(judge_as));
+  const bool rounds = of_model.backend != "reference";
+  std::optional<RoundedBench> rounded;
+  if (rounds) rounded = FL_TRY(rounded_bench(bench));
+  align::LocateOptions options{
+      .run = {.chunk = flags.chunk},
+      .hints = {.config = config_numbers(*bench.checkpoint), .checkpoint = bench.checkpoint.get(), .routing = {}},
+      .reference = judge.resources,
+      .backend = rounds ? &bench.resources : nullptr,
+      .rounded = rounded ? &rounded->graph : nullptr,
+      .rounded_resources = rounded ? &rounded->resources : nullptr,
+      .exact = flags.exact};
+  const auto location = FL_TRY(align::locate(bench.model.graph, baseline, head_of(of_model, bench), options));
+  if (!flags.output.empty() && !location.findings.empty()) {
+    FL_TRY(align::write_reproduction(location.findings[0], locate_command(of_model, path), flags.output));
+  }
+  if (common.json) {
+    Json json = align::location_json(location);
+    json["spec"] = bench.model.spec;
+    if (!flags.output.empty() && !location.findings.empty()) json["reproduce"] = flags.output;
+    print_json(json);
+  } else {
+    std::printf("%s", align::location_text(location).c_str());
+  }
+  return location.passed ? 0 : 1;
 }
 
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags&) {

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "align/locate_cut.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "align/pack_builder.h"
+#include "ir/rewrite.h"
+#include "ir/verify.h"
+
+namespace firstlight::align {
+namespace {
+
+void collect(const ir::Graph& graph, ir::NodeId id, const std::set<ir::ValueId>& known, std::vector<bool>& taken,
+             std::set<ir::ValueId>* read) {
+  if (id < 0 || taken[static_cast<size_t>(id)]) return;
+  taken[static_cast<size_t>(id)] = true;
+  for (const ir::ValueId operand : values_used_by(graph, id)) {
+    if (!known.contains(operand)) {
+      if (graph.value(operand).kind == ir::Value::Kind::kResult)
+        collect(graph, graph.value(operand).producer, known, taken, read);
+    } else if (read != nullptr) {
+      read->insert(operand);
+    }
+  }
+}
+
+int64_t row_bytes(const tensor::Type& type) {
+  tensor::Type row = type;
+  row.shape[0] = tensor::Dim(1);
+  return tensor::size_bytes(row);
+}
+
+Prompts prompts_of(const Pack& pack) {
+  Prompts prompts;
+  for (const PromptRecord& prompt : pack.prompts) prompts.push_back(prompt.tokens);
+  return prompts;
+}
+
+// Where the rows of each input go in.
+struct CutInput {
+  std::span<std::byte> memory;
+  const RowTable* rows = nullptr;
+  int64_t row_bytes = 0, rate = 1;
+};
+
+}  // namespace
+
+std::vector<ir::NodeId> nodes_behind(const ir::Graph& graph, ir::ValueId value, const std::set<ir::ValueId>& known,
+                                     std::set<ir::ValueId>* read) {
+  std::vector<bool> taken(graph.nodes.size(), false);
+  std::set<ir::ValueId> others = known;
+  others.erase(value);
+  collect(graph, graph.value(value).producer, others, taken, read);
+  std::vector<ir::NodeId> nodes;
+  for (const ir::NodeId id : graph.body.nodes) {
+    if (taken[static_cast<size_t>(id)]) nodes.push_back(id);
+  }
+  return nodes;
+}
+
+std::string cut_input_name(ir::ValueId value) { return "cut." + std::to_string(value); }
+
+Result<ir::Graph> cut_out(const ir::Graph& graph, const Tap& target, const std::set<ir::ValueId>& known) {
+  std::set<ir::ValueId> read;
+  auto nodes = nodes_behind(graph, target.value, known, &read);
+  ir::Graph cut = graph;
+  for (const ir::ValueId id : read) {
+    ir::Value& value = cut.value(id);
+    value.kind = ir::Value::Kind::kInput;
+    value.name = cut_input_name(id);
+    value.producer = -1;
+    cut.body.parameters.push_back(id);
+  }
+  cut.body.nodes = std::move(nodes);
+  cut.body.yields = {target.value};
+  cut.output_names = {target.name};
+  ir::eliminate_dead_code(cut);
+  FL_TRY(ir::verify(cut));
+  return cut;
+}
+
+Result<std::map<ir::ValueId, RowTable>> whole_rows(const ir::Graph& graph, const std::vector<Tap>& taps,
+                                                   const Prompts& prompts, const RunOptions& options,
+                                                   const Resources& resources) {
+  std::map<ir::ValueId, RowTable> tables;
+  if (taps.empty()) return tables;
+  for (const Tap& tap : taps) tables[tap.value].resize(prompts.size());
+  FL_TRY(run_taps(graph, taps, prompts, options, resources,
+                  [&](size_t tap, size_t prompt, int64_t first_row, const tensor::View& rows) {
+                    const auto bytes = static_cast<size_t>(row_bytes(taps[tap].type));
+                    auto& table = tables[taps[tap].value][prompt];
+                    const size_t begin = static_cast<size_t>(first_row) * bytes;
+                    const size_t size = static_cast<size_t>(rows.dim(0)) * bytes;
+                    table.resize(std::max(table.size(), begin + size));
+                    std::memcpy(table.data() + begin, rows.data, size);
+                  }));
+  return tables;
+}
+
+Result<Pack> run_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Pack& baseline,
+                     const RunOptions& options, const Resources& resources) {
+  const Prompts prompts = prompts_of(baseline);
+  const auto batches = plan_pieces(prompts, options.chunk, false);
+  int64_t most = 1;
+  for (const auto& pieces : batches) most = std::max(most, pieces[0].count);
+  compiler::CompileOptions compile = resources.compile;
+  compile.buckets = {{.max_tokens = most, .max_outputs = most, .max_sequences = 1}};
+  compile.every_row = true;
+  auto plan = FL_TRY(compiler::compile(cut, compile));
+  const auto executor =
+      FL_TRY(runtime::Executor::create(std::move(plan), *resources.checkpoint, *resources.pool, resources.executor));
+  std::vector<CutInput> inputs;
+  for (const auto& [id, rows] : known) {
+    const auto memory = executor->input(cut_input_name(id));
+    if (memory.empty()) continue;
+    const auto value = std::find_if(cut.values.begin(), cut.values.end(),
+                                    [&](const ir::Value& v) { return v.name == cut_input_name(id); });
+    if (value == cut.values.end()) continue;
+    const auto& first = value->type.shape[0];
+    inputs.push_back({.memory = memory,
+                      .rows = &rows,
+                      .row_bytes = row_bytes(value->type),
+                      .rate = first.symbol == tensor::Symbol::kGroups ? first.rate : 1});
+  }
+  Pack head = only_tap(baseline, target.name);
+  const TapInfo info = head.taps.empty() ? TapInfo{} : head.taps[0];
+  for (PromptRecord& prompt : head.prompts) prompt.taps.clear();
+  head.taps = {info};
+  auto builder = PackBuilder::like(std::move(head), baseline);
+  auto runner = FL_TRY(PieceRunner::create(*executor, prompts));
+  for (const auto& pieces : batches) {
+    for (const CutInput& input : inputs) {
+      const auto rows = PieceRunner::rows_of(pieces, input.rate)[0];
+      const auto from = static_cast<size_t>(rows.first_in_prompt * input.row_bytes);
+      const auto bytes = static_cast<size_t>(rows.count * input.row_bytes);
+      const auto& table = (*input.rows)[pieces[0].prompt];
+      if (from + bytes > table.size() || bytes > input.memory.size())
+        return internal_error("rows of a cut are missing");
+      std::memcpy(input.memory.data(), table.data() + from, bytes);
+    }
+    FL_TRY(runner.run(pieces));
+    const tensor::View view = executor->output(target.name);
+    if (!view.present()) return internal_error("a cut has lost its output");
+    const auto rows = PieceRunner::rows_of(pieces, target.rate())[0];
+    if (rows.count > 0) builder.add(0, pieces[0].prompt, rows.first_in_prompt, row_range(view, 0, rows.count));
+    if (pieces[0].start + pieces[0].count == static_cast<int64_t>(prompts[pieces[0].prompt].size()))
+      runner.forget(pieces[0].prompt);
+  }
+  return std::move(builder).finish();
+}
+
+Pack only_tap(const Pack& pack, const std::string& name) {
+  Pack one = {.origin = pack.origin, .model = pack.model, .architecture = pack.architecture, .layout = pack.layout};
+  const auto found =
+      std::find_if(pack.taps.begin(), pack.taps.end(), [&](const auto& tap) { return tap.name == name; });
+  if (found == pack.taps.end()) return one;
+  const auto place = static_cast<size_t>(found - pack.taps.begin());
+  one.taps = {*found};
+  for (const PromptRecord& prompt : pack.prompts) {
+    PromptRecord record = {.tokens = prompt.tokens, .greedy = {}, .taps = {prompt.taps[place]}};
+    if (name == "logits") {
+      record.top_ids = prompt.top_ids;
+      record.top_logits = prompt.top_logits;
+      record.log_sum_exp = prompt.log_sum_exp;
+    }
+    one.prompts.push_back(std::move(record));
+  }
+  return one;
+}
+
+RowTable whole_rows_of(const Pack& pack, const Tap& tap) {
+  RowTable table;
+  for (size_t t = 0; t < pack.taps.size(); ++t) {
+    if (pack.taps[t].name != tap.name || pack.taps[t].width != tap.width() || pack.taps[t].rate != tap.rate()) continue;
+    for (const PromptRecord& prompt : pack.prompts) {
+      const TapRecord& record = prompt.taps[t];
+      if (static_cast<int64_t>(record.row_ids.size()) != record.num_rows) return {};
+      auto& bytes = table.emplace_back(record.rows.size() * sizeof(float));
+      if (tap.type.dtype == tensor::DType::kI32) {
+        const std::vector<int32_t> whole(record.rows.begin(), record.rows.end());
+        std::memcpy(bytes.data(), whole.data(), bytes.size());
+      } else {
+        std::memcpy(bytes.data(), record.rows.data(), bytes.size());
+      }
+    }
+  }
+  return table;
+}
+
+}  // namespace firstlight::align

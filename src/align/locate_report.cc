@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What locate found, as JSON, as text, and as a folder that reproduces it.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "align/locate.h"
+#include "base/file_map.h"
+#include "base/json.h"
+#include "formats/safetensors.h"
+
+namespace firstlight::align {
+namespace {
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2e", value);
+  return text;
+}
+
+Json finding_json(const Finding& finding) {
+  Json json = {{"side", finding.of_backend ? "backend" : "model"},
+               {"operator", finding.op},
+               {"scope", finding.scope},
+               {"layer", finding.layer},
+               {"layers", finding.layers},
+               {"value", finding.value},
+               {"own_error", finding.error},
+               {"allowed", finding.allowed},
+               {"cause", cause_text(finding.cause)},
+               {"hypothesis", finding.what},
+               {"guess", finding.is_guess},
+               {"error_healed", finding.healed},
+               {"tried", finding.hypotheses},
+               {"fix", finding.fix}};
+  if (finding.of_layer) json["of_layer"] = true;
+  return json;
+}
+
+std::string layers_text(const Finding& finding) {
+  if (finding.layers.size() <= 1) return finding.layer;
+  return finding.layer + " and " + std::to_string(finding.layers.size() - 1) + " more";
+}
+
+}  // namespace
+
+Json location_json(const Location& location) {
+  Json findings = Json::array();
+  for (const Finding& finding : location.findings) findings.push_back(finding_json(finding));
+  Json json = {{"passed", location.passed}, {"healed", location.healed}};
+  if (!location.findings.empty()) {
+    const Finding& first = location.findings[0];
+    json["operator"] = first.op;
+    json["layer"] = first.layer;
+    json["cause"] = cause_text(first.cause);
+  }
+  json["findings"] = std::move(findings);
+  json["notes"] = location.notes;
+  return json;
+}
+
+std::string location_text(const Location& location) {
+  if (location.passed && location.findings.empty()) return "nothing is wrong: every value agrees with the baseline\n";
+  std::string text;
+  for (size_t i = 0; i < location.findings.size(); ++i) {
+    const Finding& finding = location.findings[i];
+    text += std::to_string(i + 1) + ". " + finding.op + " in " +
+            (finding.scope.empty() ? finding.layer : finding.scope) + " (" + layers_text(finding) + ")" +
+            (finding.of_backend ? ", of the backend" : "") + "\n";
+    text += "   seen at     " + finding.value + ", own error " + short_number(finding.error) + ", allowed " +
+            short_number(finding.allowed) + "\n";
+    text += "   cause       " + std::string(cause_text(finding.cause)) +
+            (finding.is_guess ? " (a guess: no hypothesis heals it)" : "") + "\n";
+    if (!finding.what.empty()) {
+      text += "   hypothesis  " + finding.what + ": error " + short_number(finding.healed) + " (" +
+              std::to_string(finding.hypotheses) + " tried)\n";
+    }
+    text += "   fix         " + finding.fix + "\n";
+  }
+  const bool of_model = std::any_of(location.findings.begin(), location.findings.end(),
+                                    [](const Finding& finding) { return !finding.of_backend; });
+  if (of_model && location.healed) text += "With these changes all values agree.\n";
+  for (const std::string& note : location.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+Status write_reproduction(const Finding& finding, const std::string& command, const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  std::string readme = finding.op + " in " + finding.scope + ": " + finding.what + "\n\nSeen at " + finding.value +
+                       ", own error " + short_number(finding.error) + "; " + std::string(cause_text(finding.cause)) +
+                       ".\nFix: " + finding.fix + "\n\n    " + command + "\n";
+  if (!finding.reproduction) return write_file(directory + "/README.txt", readme);
+  const Reproduction& made = *finding.reproduction;
+  readme +=
+      "\ngraph.txt: the operators between values that are right. model.safetensors: per prompt p the rows of its "
+      "inputs,\np<p>.<input>, and expected, p<p>.expected, where the pack has them all.\n";
+  FL_TRY(write_file(directory + "/README.txt", readme));
+  FL_TRY(write_file(directory + "/graph.txt", made.graph));
+  std::vector<formats::TensorPlan> plans;
+  std::vector<std::span<const std::byte>> bytes;
+  const auto add = [&](const std::string& name, bool integer, std::span<const std::byte> data) {
+    plans.push_back({.name = name,
+                     .dtype = integer ? tensor::DType::kI32 : tensor::DType::kF32,
+                     .shape = {static_cast<int64_t>(data.size() / 4)}});
+    bytes.push_back(data);
+  };
+  for (size_t i = 0; i < made.inputs.size(); ++i) {
+    const auto& [name, rows] = made.inputs[i];
+    const bool integer = made.shapes[i].second.starts_with("i32");
+    for (size_t p = 0; p < rows.size(); ++p) add("p" + std::to_string(p) + "." + name, integer, rows[p]);
+  }
+  for (size_t p = 0; p < made.expected.size(); ++p)
+    add("p" + std::to_string(p) + ".expected", false, std::as_bytes(std::span(made.expected[p])));
+  if (plans.empty()) return ok_status();
+  const auto names = plans;
+  auto writer = FL_TRY(formats::SafetensorsWriter::create(directory, std::move(plans)));
+  for (size_t i = 0; i < names.size(); ++i) FL_TRY(writer.append(names[i].name, bytes[i]));
+  return writer.finish();
+}
+
+}  // namespace firstlight::align
