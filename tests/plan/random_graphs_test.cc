@@ -109,7 +109,8 @@ class Drawn {
         emit("map " + name(x) + ", " + other(value) + " {expr = " + kTwo[below(6)] + "}", value);
         return;
       default:
-        emit("map " + name(x) + ", " + other(value) + ", " + other(value) + " {expr = add(mul(x0, tanh(x1)), x2)}",
+        emit("map " + name(x) + ", " + other(value) + ", " + other(value) +
+                 " {expr = add(mul(x0, tanh(x1)), mul(x2, 0.5))}",
              value);
     }
   }
