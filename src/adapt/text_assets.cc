@@ -84,10 +84,12 @@ void read_special_tokens(TextAssets& assets, const Json& config) {
   }
 }
 
-std::string text_of(const std::optional<std::string>& path) {
-  if (!path) return "";
-  auto text = read_text_file(*path);
-  return text.ok() ? std::move(*text) : "";
+// "" where there is no such file; one that is empty says nothing by mistake.
+Result<std::string> text_of(const std::optional<std::string>& path) {
+  if (!path) return std::string();
+  std::string text = FL_TRY(read_text_file(*path));
+  if (text.empty()) return invalid_data(*path + ": the file is empty (0 bytes)");
+  return text;
 }
 
 void load_from_directory(TextAssets& assets, const std::string& path) {
@@ -97,17 +99,21 @@ void load_from_directory(TextAssets& assets, const std::string& path) {
     return;
   }
   set_tokenizer(assets, text::load_tokenizer(files->root), files->root);
-  const std::string config_text = text_of(files->tokenizer_config);
-  const auto config = parse_json(config_text.empty() ? "{}" : config_text);
+  const auto config_text = text_of(files->tokenizer_config);
+  const auto jinja = text_of(files->chat_template_jinja);
+  if (!config_text.ok() || !jinja.ok()) {
+    assets.chat_template_error = (config_text.ok() ? jinja : config_text).status().to_string();
+    return;
+  }
+  const auto config = parse_json(config_text->empty() ? "{}" : *config_text);
   if (!config.ok() || !config->is_object()) {
     assets.chat_template_error =
         "tokenizer_config.json: " + (config.ok() ? "not an object" : config.status().message());
     return;
   }
   read_special_tokens(assets, *config);
-  const std::string jinja = text_of(files->chat_template_jinja);
-  set_templates(assets, text::read_chat_templates(*config, jinja),
-                jinja.empty() ? "tokenizer_config.json" : "chat_template.jinja");
+  set_templates(assets, text::read_chat_templates(*config, *jinja),
+                jinja->empty() ? "tokenizer_config.json" : "chat_template.jinja");
 }
 
 void load_single_file(TextAssets& assets, const std::string& path) {

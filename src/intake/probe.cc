@@ -92,8 +92,9 @@ std::string_view place_of(std::string_view refusal) {
 // `value` with a word in its place, or in the place of its first or last item.
 std::vector<ConfigNode> with_word(const ConfigNode& value, const std::string& word) {
   if (value.kind == ConfigNode::Kind::kString) return {ConfigNode::of_string(word)};
+  constexpr size_t kLongest = 10'000;  // a copy of the list for each word
   std::vector<ConfigNode> out;
-  if (value.kind != ConfigNode::Kind::kList || value.items.empty()) return out;
+  if (value.kind != ConfigNode::Kind::kList || value.items.empty() || value.items.size() > kLongest) return out;
   for (const size_t i : {size_t{0}, value.items.size() - 1}) {
     if (value.items[i].kind != ConfigNode::Kind::kString) continue;
     out.push_back(value);

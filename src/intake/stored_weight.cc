@@ -155,8 +155,8 @@ class Finder {
     }
     std::vector<int64_t> sizes = above_one(scale.shape);
     const std::vector<int64_t> stack = above_one(leading_);
-    if (sizes == stack) return set_block(name, scale, rows_, columns_);
     if (is_power_type(scale)) return set_block(name, scale, 1, 32);
+    if (sizes == stack) return set_block(name, scale, rows_, columns_);
     if (!sizes.empty() && sizes.back() == rows_ && sizes.size() == stack.size() + 1) {
       return set_block(name, scale, 1, columns_);
     }

@@ -85,6 +85,11 @@ TEST(TextAssets, WhatIsBrokenIsToldWhenItIsWanted) {
   write_text(folder / "tokenizer_config.json", "[]");
   EXPECT_NE(load_text_assets(folder.path(), nullptr).chat_template_error.find("not an object"), std::string::npos);
   EXPECT_FALSE(load_text_assets("/no/such/folder", nullptr).tokenizer_error.empty());
+  for (const char* name : {"chat_template.jinja", "tokenizer_config.json"}) {
+    write_text(folder / name, "");
+    const std::string error = load_text_assets(folder.path(), nullptr).chat_template_error;
+    EXPECT_NE(error.find(std::string(name) + ": the file is empty"), std::string::npos) << error;
+  }
 }
 
 TEST(TextAssets, ASingleFileIsKnownByItsName) {

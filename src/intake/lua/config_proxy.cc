@@ -5,6 +5,7 @@
 
 #include "intake/config_tree.h"
 #include "intake/lua/kinds.h"
+#include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
 #include "intake/lua/tracer.h"
 
@@ -246,7 +247,7 @@ int index_list(lua_State* state) {
   if (i < 0 || i >= static_cast<int64_t>(self.node->items.size())) return 0;
   const ConfigNode& item = self.node->items[static_cast<size_t>(i)];
   const std::string path = *self.path + "[" + std::to_string(i) + "]";
-  if (!self.node->is_leaf() && item.is_leaf()) self.record->touched.insert(path);  // a scalar beside an object
+  if (!self.leaf && item.is_leaf()) self.record->touched.insert(path);  // a scalar beside an object
   push_config(state, item, keep(state, path), *self.record);
   return 1;
 }
@@ -260,7 +261,7 @@ int list_length(lua_State* state) {
 }  // namespace
 
 void touch(const ConfigProxy& leaf) {
-  if (leaf.node->is_leaf()) leaf.record->touched.insert(*leaf.path);
+  if (leaf.leaf) leaf.record->touched.insert(*leaf.path);
 }
 
 void push_config(lua_State* state, const ConfigNode& node, const std::string& path, ConfigRecord& record) {
@@ -281,9 +282,11 @@ void push_config(lua_State* state, const ConfigNode& node, const std::string& pa
       push(state, node.text);
       break;
     case ConfigNode::Kind::kList:
+      sandbox_of(state).charge(static_cast<int64_t>(node.items.size() / 16));  // is_leaf looks at each
+      [[fallthrough]];
     case ConfigNode::Kind::kObject:
       push_userdata<ConfigProxy>(state, node.kind == ConfigNode::Kind::kList ? kConfigList : kConfigObject) = {
-          &node, &path, &record};
+          &node, &path, &record, node.is_leaf()};
       return;
   }
   if (path.find('[') == std::string::npos) record.touched.insert(path);

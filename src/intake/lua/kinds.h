@@ -39,6 +39,7 @@ struct ConfigProxy {
   const ConfigNode* node = nullptr;
   const std::string* path = nullptr;
   ConfigRecord* record = nullptr;
+  bool leaf = false;  // node->is_leaf(), which looks at every item of a list
 };
 void touch(const ConfigProxy& leaf);
 
