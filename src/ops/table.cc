@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all operators, and the checks of a node against its row.
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "ops/defs.h"
@@ -76,6 +77,29 @@ const std::vector<OpDef>& table() {
 
 std::string op_text(const OpDef& def) { return std::string(def.name) + ": "; }
 
+// The first number that float32 does not hold, which would be another number for each kernel; 0 where there is none.
+double beyond_float32(const Attribute& value) {
+  const auto is_beyond = [](double v) { return std::isfinite(v) && std::isinf(static_cast<float>(v)); };
+  const auto of_formula = [&](const Expression& formula) {
+    for (const ExprTerm& term : formula.terms()) {
+      if (term.op == ExprOp::kConstant && is_beyond(term.constant)) return term.constant;
+    }
+    return 0.0;
+  };
+  if (const auto* number = std::get_if<double>(&value)) return is_beyond(*number) ? *number : 0;
+  if (const auto* formula = std::get_if<Expression>(&value)) return of_formula(*formula);
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    const auto found = std::find_if(numbers->begin(), numbers->end(), is_beyond);
+    return found == numbers->end() ? 0 : *found;
+  }
+  if (const auto* formulas = std::get_if<std::vector<Expression>>(&value)) {
+    for (const Expression& formula : *formulas) {
+      if (const double found = of_formula(formula); found != 0) return found;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 const OpDef& op_def(OpKind kind) { return table()[static_cast<size_t>(kind)]; }
@@ -100,6 +124,10 @@ Status check_attributes(const OpDef& def, Attributes& attributes) {
       return invalid_argument(op_text(def) + "attribute " + name + " is " + attribute_to_string(value) + " (" +
                               std::string(attribute_type_name(attribute_type(value))) + "), wanted a value of type " +
                               std::string(attribute_type_name(row->type)));
+    }
+    if (const double beyond = beyond_float32(value); beyond != 0) {
+      return invalid_argument(op_text(def) + "attribute " + name + " holds " + exact_decimal(beyond) +
+                              ", wanted numbers of float32");
     }
   }
   for (const AttributeDef& row : def.attributes) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outcomes held against each other: results within the case's bound, states to the last bit (those of recurrences
-// within the bound too).
+// Outcomes held against each other: results within their limits, states to the last bit (those of recurrences, and what
+// is computed on its way into a state, within limits too).
 #pragma once
 
 #include <string>
 
+#include "bounds.h"
 #include "catalog/kernel_row.h"
 #include "run_case.h"
 
@@ -15,8 +16,14 @@ namespace firstlight::conformance {
 std::string first_difference(const std::vector<double>& values, const std::vector<double>& wanted, const Bound& bound,
                              const std::vector<double>* tolerance);
 
-// Fails the running test where the outcomes differ.
-void expect_equal(const Case& c, const Outcome& found, const Outcome& wanted, catalog::ComputeMode mode,
-                  const std::string& where);
+struct Judgement {
+  std::string difference;  // what is further off than allowed; "": nothing
+  double worst = 0;        // the largest error in units of what is allowed
+};
+Judgement judge(const Case& c, const Outcome& found, const Outcome& wanted, const Limits& limits);
+
+// Fails the running test where the outcomes differ; the worst error otherwise.
+double expect_equal(const Case& c, const Outcome& found, const Outcome& wanted, catalog::ComputeMode mode,
+                    const std::string& where);
 
 }  // namespace firstlight::conformance

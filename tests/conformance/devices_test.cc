@@ -3,10 +3,13 @@
 // simt with warps of 32, 64 and 128 lanes, every access checked, and on OpenCL where there is a platform.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "compare.h"
 #include "device/open.h"
+#include "hostile.h"
+#include "ledger.h"
 #include "run_device_case.h"
 
 namespace firstlight::conformance {
@@ -92,6 +95,7 @@ TEST_P(DialectTest, AgreesWithTheReference) {
   Opened& place = opened(places()[std::get<1>(GetParam())]);
   if (place.device == nullptr) GTEST_SKIP() << place.absent;
   int ran = 0;
+  Ledger ledger;
   for (size_t index = 0; index < cases().size(); ++index) {
     const Case& c = cases()[index];
     const auto operands = operand_types(c);
@@ -102,9 +106,12 @@ TEST_P(DialectTest, AgreesWithTheReference) {
     if (!found.ok() && found.code() == StatusCode::kUnsupported) continue;  // refused by name
     ASSERT_TRUE(found.ok()) << where << ": " << found.status().message();
     const Outcome& wanted = wanted_of(index);
-    expect_equal(c, *found, wanted, ComputeMode::kF32, where);
+    const Judgement judgement = judge(c, *found, wanted, stated_limits(c, wanted, ComputeMode::kF32));
+    EXPECT_EQ(judgement.difference, "") << where;
+    ledger.add(places()[std::get<1>(GetParam())].name, c, judgement);
     ++ran;
   }
+  ledger.record();
   EXPECT_GT(ran, 0) << "no case for this row";
 }
 
@@ -116,6 +123,73 @@ INSTANTIATE_TEST_SUITE_P(Catalog, DialectTest,
                          testing::Combine(testing::Range(size_t{0}, rows().size()),
                                           testing::Range(size_t{0}, places().size())),
                          place_name);
+
+// Hostile values, sizes and batches (hostile.h), one test per operator: every variant on OpenCL and on one width of
+// simt, the widths in turn.
+class DialectHostileTest : public testing::TestWithParam<ops::OpKind> {
+ protected:
+  void run(const Variant& variant, const KernelRow& row, const Place& place) {
+    Opened& at = opened(place);
+    if (at.device == nullptr) return;
+    const Case& c = variant.c;
+    const auto found = run_device_case(c, row, *at.modules);
+    if (!found.ok() && found.code() == StatusCode::kUnsupported) return;  // refused by name
+    Judgement judgement;
+    if (found.ok()) {
+      judgement = judge(c, *found, wanted_, limits_);
+    } else {
+      judgement.difference = found.status().message();
+    }
+    EXPECT_EQ(judgement.difference, "") << row.symbol << "@" << place.name << " \"" << c.name << "\"";
+    ledger_.add(place.name, c, judgement);
+  }
+
+  void run_all(const Variant& variant, size_t number) {
+    const Case& c = variant.c;
+    const auto operands = operand_types(c);
+    const auto results = result_types(c);
+    bool has_limits = false;
+    for (const KernelRow& row : rows()) {
+      if (row.op != c.op || !row.accepts({c.op, operands, results, c.attributes})) continue;
+      if (!has_limits) {
+        const auto* judge_row =
+            catalog::select_kernel(Backend::kReference, {}, {c.op, operands, results, c.attributes});
+        ThreadPool pool({1, false, 0});
+        wanted_ = run_case(c, *judge_row, ComputeMode::kF32, pool).value();
+        limits_ = derived_limits(c, wanted_, ComputeMode::kF32, true);
+        has_limits = true;
+      }
+      run(variant, row, places()[number % 3]);
+      run(variant, row, places()[3]);
+    }
+  }
+
+  Outcome wanted_;
+  Limits limits_;
+  Ledger ledger_;
+};
+
+TEST_P(DialectHostileTest, AgreesWithTheReference) {
+  constexpr size_t kMostBytes = 400'000;  // simt checks every access
+  size_t number = 0;
+  for (const Variant& variant : hostile_cases(GetParam())) {
+    size_t bytes = 0;
+    for (const Tensor& t : variant.c.operands) bytes += t.data.size();
+    if (bytes <= kMostBytes) run_all(variant, number++);
+  }
+  ledger_.record();
+}
+
+std::vector<ops::OpKind> operators_with_rows() {
+  std::vector<ops::OpKind> kinds;
+  for (const KernelRow& row : rows()) {
+    if (std::find(kinds.begin(), kinds.end(), row.op) == kinds.end()) kinds.push_back(row.op);
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalog, DialectHostileTest, testing::ValuesIn(operators_with_rows()),
+                         [](const auto& tested) { return std::string(ops::op_name(tested.param)); });
 
 }  // namespace
 }  // namespace firstlight::conformance

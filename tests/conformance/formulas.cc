@@ -369,6 +369,7 @@ struct Product {
 double rounding(const double* x, const double* w, int64_t k, catalog::ComputeMode mode) {
   double sum = 0;
   double blocks = 0;
+  double sizes = 0;
   for (int64_t first = 0; first < k; first += 32) {
     double top = 0;
     double weights = 0;
@@ -376,12 +377,17 @@ double rounding(const double* x, const double* w, int64_t k, catalog::ComputeMod
       sum += std::fabs(x[i] * w[i]);
       top = std::max(top, std::fabs(x[i]));
       weights += std::fabs(w[i]);
+      sizes += std::fabs(w[i]) + std::fabs(x[i]);
     }
-    blocks += top / 254 * 1.01 * weights;
+    blocks += top < 1.01e-36 ? top * weights : top / 254 * 1.01 * weights;  // such a block counts as zero
   }
-  const double sums = (static_cast<double>(k) + 16) * std::ldexp(sum, -24);
+  const auto count = static_cast<double>(k);
+  const double sums = (count + 16) * std::ldexp(sum, -24) + count * 0x1p-149;
   if (mode == catalog::ComputeMode::kF32) return sums;
-  return sums + (mode == catalog::ComputeMode::kBf16 ? std::ldexp(sum, -7) * 1.01 : blocks);
+  // bf16's products may flush subnormal numbers; where int8 has no form for a weight, bf16 or f32 computes.
+  const double flushed = 0x1p-126 * (sizes + count);
+  const double rounded = std::ldexp(sum, -7) * 1.01 + flushed;
+  return sums + (mode == catalog::ComputeMode::kBf16 ? rounded : std::max(blocks, rounded) + flushed);
 }
 
 Product product(const Row& x, int64_t k, const Row& w, const Row& bias, catalog::ComputeMode mode) {
@@ -487,6 +493,16 @@ std::pair<Values, Values> products(const Case& c, catalog::ComputeMode mode) {
 }
 
 }  // namespace
+
+std::pair<Values, Values> plain_products(const Case& c, catalog::ComputeMode mode) {
+  if (c.op != OpKind::kFusedLinear) return products(c, mode);
+  Values values, tolerances;
+  for (Product& p : fused_products(c, mode)) {
+    values.push_back(std::move(p.values));
+    tolerances.push_back(std::move(p.tolerance));
+  }
+  return {values, tolerances};
+}
 
 bool is_product(OpKind op) {
   return op == OpKind::kLinear || op == OpKind::kBatchedLinear || op == OpKind::kFusedLinear;

@@ -21,6 +21,8 @@ Values assemble_weight_formula(const Case& c);
 Values fake_quant_formula(const Case& c);
 
 // How far a matrix product may be off in a compute mode, per element (docs/numerics.md derives it).
+// Per product before an epilogue: values, and how far off each may be.
+std::pair<Values, Values> plain_products(const Case& c, catalog::ComputeMode mode);
 Values product_tolerance(const Case& c, catalog::ComputeMode mode);
 
 bool is_product(ops::OpKind op);

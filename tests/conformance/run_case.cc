@@ -144,15 +144,20 @@ std::vector<tensor::Type> operand_types(const Case& c) {
   return types;
 }
 
-std::vector<tensor::Type> result_types(const Case& c) {
+Result<std::vector<tensor::Type>> try_result_types(const Case& c) {
   const auto types = operand_types(c);
   const ops::OpDef& def = ops::op_def(c.op);
-  FL_CHECK(ops::check_operands(def, types).ok());
+  FL_TRY(ops::check_operands(def, types));
   const auto states = declarations(c);
-  auto results = def.infer({types, c.attributes, states.empty() ? nullptr : states[0], {}, states});
+  auto results = FL_TRY(def.infer({types, c.attributes, states.empty() ? nullptr : states[0], {}, states}));
+  for (tensor::Type& type : results) type = counted(std::move(type), sequence_spans(c));
+  return results;
+}
+
+std::vector<tensor::Type> result_types(const Case& c) {
+  auto results = try_result_types(c);
   FL_CHECK(results.ok());
-  for (tensor::Type& type : *results) type = counted(std::move(type), sequence_spans(c));
-  return *results;
+  return *std::move(results);
 }
 
 Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::ComputeMode mode, ThreadPool& pool) {

@@ -21,8 +21,9 @@ int64_t rows_of(const ops::StateDecl& decl, const Sequence& sequence);
 // The bytes of every page that holds the state's rows, in the order of sequences.
 std::vector<std::vector<std::byte>> page_contents(const State& state);
 
-// The result types by the operator's own rule; FL_CHECKs that the case is well-formed.
-std::vector<tensor::Type> result_types(const Case& c);
+// The result types by the operator's own rule. Errors: what the operator says to a case that is not well-formed.
+Result<std::vector<tensor::Type>> try_result_types(const Case& c);
+std::vector<tensor::Type> result_types(const Case& c);  // FL_CHECKs that it is
 std::vector<tensor::Type> operand_types(const Case& c);
 
 // Result memory is filled with 0xff bytes first, so that what a kernel leaves out shows as NaN; 64 bytes behind each

@@ -181,6 +181,8 @@ def main():
     parser.add_argument("--architectures", help="specs from this directory instead of those built into the program")
     parser.add_argument("--checks", choices=["all", "few"], default="all", help="few: the prompt in one piece and token by token")
     parser.add_argument("--warp", help="lanes of a warp, as the program takes it")
+    parser.add_argument("--no-tuned", action="store_true", help="as the program's own")
+    parser.add_argument("--no-generated", action="store_true", help="as the program's own")
     options = parser.parse_intermixed_args()
     if absent := absent_device(options.program, options.backend):
         print(f"skipped: {absent}")
@@ -188,6 +190,7 @@ def main():
     flags = ["--backend", options.backend] + (["--warp", options.warp] if options.warp else []) + (["--compute", options.compute] if options.compute else [])
     flags += ["--kv-dtype", options.kv_dtype] if options.kv_dtype else []
     flags += ["--architectures", options.architectures] if options.architectures else []
+    flags += (["--no-tuned"] if options.no_tuned else []) + (["--no-generated"] if options.no_generated else [])
     program = Program(options.program, flags)
     cases = [f for f in sorted(DATA.iterdir()) if (f / "golden.json").exists()
              and (not options.words or any(word in f.name for word in options.words))]

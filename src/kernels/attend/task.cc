@@ -12,6 +12,20 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// Of rows of floats: x - x is 0 but for infinities and NaN.
+bool all_finite(const StoredRows& rows, int64_t width) {
+  float sum = 0;
+  for (int64_t j = 0; j < rows.count; ++j) {
+    const auto* row = reinterpret_cast<const float*>(rows.data + j * rows.stride);
+    float lanes[8] = {};
+    for (int64_t i = 0; i + 8 <= width; i += 8) {
+      for (int64_t lane = 0; lane < 8; ++lane) lanes[lane] += row[i + lane] - row[i + lane];
+    }
+    for (const float lane : lanes) sum += lane;
+  }
+  return sum == 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input) {
@@ -119,6 +133,8 @@ void AttendTaskRun::start_softmax() {
   for (int r = 0; r < rows_; ++r) {
     tops_[r] = with_sinks ? sinks_[head_of(r)] : kMinusInfinity;
     totals_[r] = with_sinks ? 1.0f : 0.0f;
+    // Beside a sink that is none or infinite no weight is a number.
+    if (!(tops_[r] <= std::numeric_limits<float>::max())) totals_[r] = std::numeric_limits<float>::quiet_NaN();
   }
   std::fill_n(sums_, rows_ * value_width_, 0.0f);
 }
@@ -169,7 +185,14 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
     for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
     form_.step(scores, count, tops_ + r, totals_ + r, sums_ + r * value_width_, value_width_);
   }
-  add_block(sources_[segment], block);
+  if (!some_hidden && !has_mask) return add_block(sources_[segment], block);
+  // A hidden key has weight 0, and 0 times a number that is none is none.
+  const StoredRows values = values_of(sources_[segment], block);
+  if (all_finite(values, value_width_)) {
+    form_.accumulate(scores_, rows_, value_width_, values, sums_);
+  } else {
+    add_visible(segment, block, values);
+  }
 }
 
 // Calls `visit(rows, offset)` for the pieces of a block of neighbours that lie in one page each.
@@ -229,12 +252,33 @@ void AttendTaskRun::add_block(const Source& source, const Block& block) {
     });
     return;
   }
-  // Values that are the first columns of the keys are decoded already; what lies behind them falls into the padding.
-  const bool is_decoded = source.is_shared && !in_place(*source.keys, width_, block);
-  const StoredRows rows = is_decoded ? StoredRows{tensor::DType::kF32, reinterpret_cast<const std::byte*>(key_floats_),
-                                                  key_width_ * 4, block.count}
-                                     : decoded(source, *source.values, options_.value_width, block, value_floats_);
-  form_.accumulate(scores_, rows_, value_width_, rows, sums_);
+  form_.accumulate(scores_, rows_, value_width_, values_of(source, block), sums_);
+}
+
+// A block's values as padded floats. Those that are the first columns of the keys are decoded already; what lies behind
+// them falls into the padding.
+StoredRows AttendTaskRun::values_of(const Source& source, const Block& block) const {
+  if (!source.is_shared || in_place(*source.keys, width_, block)) {
+    return decoded(source, *source.values, options_.value_width, block, value_floats_);
+  }
+  return {tensor::DType::kF32, reinterpret_cast<const std::byte*>(key_floats_), key_width_ * 4, block.count};
+}
+
+// Adds for each query the values that it sees, and touches no other.
+void AttendTaskRun::add_visible(size_t segment, const Block& block, const StoredRows& values) {
+  const SegmentOptions& options = options_.segments[segment];
+  const bool has_mask = cpu_.masks[segment].has_value();
+  for (int r = 0; r < rows_; ++r) {
+    const ops::RowRange range = visible_to(options, r);
+    if (has_mask) evaluate_mask(segment, r, padded_width(block.count));
+    for (int64_t j = 0; j < block.count; ++j) {
+      const bool in_range = block.rows != nullptr || (block.row(j) >= range.begin && block.row(j) < range.end);
+      if (!in_range || (has_mask && shown_[j] == 0)) continue;
+      const auto* value = reinterpret_cast<const float*>(values.data + j * values.stride);
+      const float weight = scores_[r * kKeyBlock + j];
+      for (int64_t i = 0; i < options_.value_width; ++i) sums_[r * value_width_ + i] += weight * value[i];
+    }
+  }
 }
 
 void AttendTaskRun::fill_key_positions(const SegmentOptions& segment, const Block& block) {

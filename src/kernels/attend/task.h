@@ -65,6 +65,8 @@ class AttendTaskRun {
   void run_block(size_t segment, const Block& block);
   void score_block(const Source& source, const Block& block);
   void add_block(const Source& source, const Block& block);
+  void add_visible(size_t segment, const Block& block, const StoredRows& values);
+  StoredRows values_of(const Source& source, const Block& block) const;
   void fill_key_positions(const SegmentOptions& segment, const Block& block);
   void apply_score(int row, int64_t count, float* scores) const;
   ops::RowRange visible_to(const SegmentOptions& segment, int row) const;

@@ -90,7 +90,10 @@ FL_KERNEL(attend)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_GLOB
       for (; i < key_width; ++i) dot += query[i] * FL_LOAD_K(key, i);
       score = FL_SCORE(dot * scale, (float)position, (float)(j * rate), (float)h);
 #ifdef FL_MASK
-      if (FL_MASK((float)position, (float)(j * rate)) == 0.0f) score = -FL_INFINITY;
+      if (FL_MASK((float)position, (float)(j * rate)) == 0.0f) {
+        score = -FL_INFINITY;
+        value_at[own] = -1;  // never multiplied, whatever lies there
+      }
 #endif
     }
     p[own] = score;

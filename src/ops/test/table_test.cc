@@ -2,6 +2,7 @@
 // The table is complete, and its checks of nodes name what is wrong.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "ops/infer.h"
@@ -44,6 +45,14 @@ TEST(Table, AttributesAreHeldAgainstTheRow) {
   a.set("eps", 1e-6);
   EXPECT_TRUE(check_attributes(def, a).ok());
   EXPECT_EQ(a.get_float("offset"), 0.0);
+  a.set("offset", 1e300);
+  EXPECT_EQ(check_attributes(def, a).message(), "rms_norm: attribute offset holds 1e+300, wanted numbers of float32");
+  a.set("offset", -HUGE_VAL);
+  EXPECT_TRUE(check_attributes(def, a).ok());
+  Attributes map;
+  map.set("expr", Expression::parse("where(lt(x0, 1.0), x0, -1e39)").value());
+  EXPECT_EQ(check_attributes(op_def(OpKind::kMap), map).message(),
+            "map: attribute expr holds -1e+39, wanted numbers of float32");
   a.set("epsilon", 1.0);
   EXPECT_EQ(check_attributes(def, a).message(), "rms_norm: it has no attribute 'epsilon'");
 }
