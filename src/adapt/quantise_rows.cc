@@ -2,7 +2,7 @@
 #include "adapt/quantise_rows.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -13,34 +13,26 @@ namespace {
 
 using tensor::DType;
 
-// The values of a small float's codes 0, 1, 2, … up to its largest, which rise.
-template <size_t kCount>
-std::array<float, kCount> rising(float (*decode)(uint8_t)) {
-  std::array<float, kCount> values{};
-  for (size_t i = 0; i < kCount; ++i) values[i] = decode(static_cast<uint8_t>(i));
-  return values;
-}
+// A float of few bits: codes rise with values, and the least exponent has the subnormal ones as well.
+struct SmallFloat {
+  int least_exponent, mantissa_bits, last_code;
+};
+constexpr SmallFloat kE4M3 = {-6, 3, 0x7e}, kE2M1 = {0, 1, 7};
 
-// The code of the nearest value, ties to the even code; beyond the largest, the largest.
-template <size_t kCount>
-uint8_t nearest(const std::array<float, kCount>& values, float value) {
-  const float size = std::abs(value);
-  const auto above = static_cast<size_t>(std::lower_bound(values.begin(), values.end(), size) - values.begin());
-  if (above == kCount) return kCount - 1;
-  if (above == 0) return 0;
-  const float up = values[above] - size, down = size - values[above - 1];
-  const size_t code = up < down || (up == down && above % 2 == 0) ? above : above - 1;
-  return static_cast<uint8_t>(code);
-}
+struct Rounded {
+  uint8_t code;
+  float value;
+};
 
-const std::array<float, 127>& e4m3_values() {
-  static const auto values = rising<127>(&tensor::f8e4m3_to_f32);
-  return values;
-}
-
-const std::array<float, 8>& e2m1_values() {
-  static const auto values = rising<8>(&tensor::f4e2m1_to_f32);
-  return values;
+// The nearest one of a size, ties to the even code; beyond the largest, the largest. `largest`: its value.
+Rounded nearest(const SmallFloat& kind, float size, float largest) {
+  if (size >= largest) return {static_cast<uint8_t>(kind.last_code), largest};
+  const int stored = static_cast<int>(std::bit_cast<uint32_t>(size) >> 23) - 127;
+  const int exponent = std::max(stored, kind.least_exponent);
+  const auto power = [](int e) { return std::bit_cast<float>(static_cast<uint32_t>(e + 127) << 23); };
+  const float steps = std::nearbyint(size * power(kind.mantissa_bits - exponent));
+  const int code = ((exponent - kind.least_exponent) << kind.mantissa_bits) + static_cast<int>(steps);
+  return {static_cast<uint8_t>(code), steps * power(exponent - kind.mantissa_bits)};
 }
 
 void put(std::vector<std::byte>& bytes, size_t at, auto value) {
@@ -51,8 +43,9 @@ class Rounder {
  public:
   Rounder(const RowFormat& format, std::span<const float> rows)
       : format_(format), in_(rows), rows_(static_cast<int64_t>(rows.size()) / format.columns) {
+    row_bytes_ = *tensor::row_bytes(format.code_type(), format.code_columns());
     const int64_t blocks = (rows_ + format.rows_per_block() - 1) / format.rows_per_block();
-    out_.codes.resize(static_cast<size_t>(rows_ * *tensor::row_bytes(format.code_type(), format.code_columns())));
+    out_.codes.resize(static_cast<size_t>(rows_ * row_bytes_));
     out_.scales.resize(static_cast<size_t>(blocks * *tensor::row_bytes(format.scale_type(), format.groups())));
     out_.values.resize(rows.size());
   }
@@ -117,36 +110,32 @@ class Rounder {
       const bool negative = std::signbit(value);
       float& seen = out_.values[index(row, c)];
       if (format_.format == QuantFormat::kFp8) {
-        const uint8_t code = nearest(e4m3_values(), value);
-        put(out_.codes, index(row, c), static_cast<uint8_t>(code | (negative ? 0x80 : 0)));
-        seen = (negative ? -1.0F : 1.0F) * e4m3_values()[code] * scale;
+        const Rounded found = nearest(kE4M3, std::abs(value), 448);
+        add_code(row, c, found.code | (negative ? 0x80U : 0U));
+        seen = (negative ? -found.value : found.value) * scale;
       } else if (format_.format == QuantFormat::kMxfp4) {
-        const uint8_t code = nearest(e2m1_values(), value);
-        or_bits(row, c, 8, static_cast<uint32_t>(code | (negative ? 8 : 0)));
-        seen = (negative ? -1.0F : 1.0F) * e2m1_values()[code] * scale;
+        const Rounded found = nearest(kE2M1, std::abs(value), 6);
+        add_code(row, c, found.code | (negative ? 8U : 0U));
+        seen = (negative ? -found.value : found.value) * scale;
       } else {
         const int half = 1 << (format_.bits() - 1);
         const float q = std::clamp(std::nearbyint(value), static_cast<float>(-half), static_cast<float>(half - 1));
-        or_bits(row, c, 32, static_cast<uint32_t>(static_cast<int>(q) + half));
+        add_code(row, c, static_cast<uint32_t>(static_cast<int>(q) + half));
         seen = q * scale;
       }
     }
   }
 
-  // Adds a code to a word of `word` bits, the first column lowest.
-  void or_bits(int64_t row, int64_t column, int word, uint32_t code) {
-    const int per_word = word / format_.bits();
-    const auto at = static_cast<size_t>(row * format_.code_columns() + column / per_word);
-    const auto bits = code << (column % per_word * format_.bits());
-    for (int byte = 0; byte < word / 8; ++byte) {
-      out_.codes[at * static_cast<size_t>(word / 8) + static_cast<size_t>(byte)] |=
-          static_cast<std::byte>(bits >> (8 * byte) & 0xff);
-    }
+  // Words are little-endian with the first column lowest, so a column's bits lie in the byte that counting bits gives.
+  void add_code(int64_t row, int64_t column, uint32_t code) {
+    const int64_t bit = column * format_.bits();
+    out_.codes[static_cast<size_t>(row * row_bytes_ + bit / 8)] |= static_cast<std::byte>(code << bit % 8);
   }
 
   const RowFormat& format_;
   std::span<const float> in_;
   int64_t rows_;
+  int64_t row_bytes_ = 0;
   QuantisedRows out_;
 };
 

@@ -221,7 +221,9 @@ class TwinMaker {
     auto output = FL_TRY(OutputDirectory::create(directory));
     finish_config();
     const std::string config_text = config_json_text(twin_.shrunk.config);
-    const auto model = FL_TRY(intake::trace_model({.config = config_text}, nullptr, options_.intake));
+    intake::IntakeOptions unjudged = options_.intake;  // the load below judges
+    unjudged.probe_config = false;
+    const auto model = FL_TRY(intake::trace_model({.config = config_text}, nullptr, unjudged));
     describe(model.graph);
     FL_TRY(output.write("config.json", config_text));
     FL_TRY(write_weights(model.graph, output));

@@ -42,7 +42,9 @@ std::string expression_class(const ops::Expression& expression) {
 std::string attribute_class(const ops::Attribute& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return size_class(static_cast<double>(*number));
   if (const auto* number = std::get_if<double>(&value)) return size_class(*number);
-  if (const auto* list = std::get_if<std::vector<double>>(&value)) return list->empty() ? "none" : "some";
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) {  // one frequency is 1 whatever the base
+    return list->empty() ? "none" : list->size() == 1 ? "one" : "some";
+  }
   if (const auto* expression = std::get_if<ops::Expression>(&value)) return expression_class(*expression);
   std::string text;
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <tuple>
+
+#include "tensor/codec.h"
 
 namespace firstlight::adapt {
 namespace {
@@ -75,6 +78,30 @@ TEST(QuantiseRows, Mxfp4) {
   EXPECT_EQ(out.values[3], 4);
   EXPECT_EQ(at<uint8_t>(out.codes, 0), 0xA7);
   EXPECT_EQ(at<uint8_t>(out.codes, 1), 0x64);
+}
+
+// Every value of the small floats is its own code, and between two neighbours the nearer one is taken.
+TEST(QuantiseRows, SmallFloatsWhole) {
+  for (const auto& [kind, last, group] : {std::tuple(QuantFormat::kFp8, 0x7e, 128), {QuantFormat::kMxfp4, 7, 32}}) {
+    const auto decode = kind == QuantFormat::kFp8 ? &tensor::f8e4m3_to_f32 : &tensor::f4e2m1_to_f32;
+    for (int code = 0; code < last; ++code) {
+      const float low = decode(static_cast<uint8_t>(code)), high = decode(static_cast<uint8_t>(code + 1));
+      const float most = decode(static_cast<uint8_t>(last));
+      std::vector<float> row(static_cast<size_t>(group), most);  // a scale of 1
+      row[0] = low;
+      row[1] = -std::nextafter((low + high) / 2, 0.0F);
+      row[2] = (low + high) / 2;
+      row[3] = std::nextafter((low + high) / 2, 1e9F);
+      const QuantisedRows out = quantise_rows({.format = kind, .columns = group, .group = group}, row);
+      EXPECT_EQ(out.values[0], low) << code;
+      EXPECT_EQ(out.values[1], -low) << code;
+      EXPECT_EQ(out.values[2], code % 2 == 0 ? low : high) << code;
+      EXPECT_EQ(out.values[3], high) << code;
+      const uint8_t first = at<uint8_t>(out.codes, 0);
+      EXPECT_EQ(kind == QuantFormat::kFp8 ? first : first & 15, code);
+      EXPECT_EQ(first >> 4, kind == QuantFormat::kMxfp4 ? code | 8 : first >> 4) << "the second column";
+    }
+  }
 }
 
 TEST(QuantiseRows, NoValueIsFurtherOffThanAHalfStep) {

@@ -3,6 +3,7 @@
 // for a stated reason. Tensor lists of real checkpoints are bound whole.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -10,6 +11,7 @@
 #include "base/file_map.h"
 #include "base/json.h"
 #include "intake/intake.h"
+#include "intake/shrink.h"
 
 namespace firstlight::intake {
 namespace {
@@ -244,6 +246,24 @@ TEST(ReleasedConfigs, MiniMaxM3IsBoundTensorByTensor) {
   size_t choices = 0;
   for (const ir::Node& node : model->graph.nodes) choices += node.op == ops::OpKind::kIndexScores ? 1 : 0;
   EXPECT_EQ(choices, 57u);
+}
+
+TEST(ReleasedConfigs, TwinsHaveEveryFeatureAndAreSmall) {
+  if (!std::filesystem::exists(kShared + "configs")) GTEST_SKIP() << "needs shared data: configs";
+  for (const char* name :
+       {"Meta-Llama-3.1-8B", "Qwen3-30B-A3B", "Gemma-3-27b-it", "gpt-oss-120b", "DeepSeek-V3", "GLM-5", "Phi-3-mini",
+        "MiniMax-M2.5", "Qwen3-Next-80B-A3B-Instruct", "Kimi-Linear-48B-A3B-Instruct",
+        "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "Llama-4-Scout-17B-16E-Instruct", "LFM2-1.2B"}) {
+    const auto config = parse_config_tree(read_text_file(kShared + "configs/" + name + "/config.json").value());
+    const auto twin = shrink_config(*config, {.vocabulary = 272, .intake = {}});
+    ASSERT_TRUE(twin.ok()) << name << ": " << twin.status().to_string();
+    const auto &all = twin->features.all, &wanted = twin->original.all;
+    EXPECT_TRUE(std::includes(all.begin(), all.end(), wanted.begin(), wanted.end())) << name;
+    EXPECT_EQ(twin->features.kinds.size(), twin->original.kinds.size()) << name;
+    EXPECT_LE(twin->features.num_layers, 6) << name;
+    EXPECT_LT(twin->features.weights, 3'000'000) << name;
+    EXPECT_GT(twin->original.weights, 1'000 * twin->features.weights) << name;
+  }
 }
 
 }  // namespace
