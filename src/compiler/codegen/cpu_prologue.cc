@@ -104,8 +104,8 @@ FL_INLINE float fl_tanh(float x) {
   return a < 0.55f ? small : large;
 }
 
-// Sums in float64, eight lanes at a time.
-#define FL_LANES 8
+// Sums in float64, sixteen lanes at a time.
+#define FL_LANES 16
 #define FL_SUM(total, n, i, element)                                                  \
   double total = 0.0;                                                                 \
   {                                                                                   \
@@ -137,6 +137,23 @@ FL_INLINE float fl_tanh(float x) {
     }                                                                                 \
     for (fl_int i = i##_first; i < (n); ++i) top = fl_max(top, element);              \
     for (int lane = 0; lane < FL_MAX_LANES; ++lane) top = fl_max(top, lanes[lane]);   \
+  }
+
+// The largest element, sixteen lanes at a time; NaN is passed over.
+#define FL_TOP(top, n, i, element)                                                    \
+  float top = -FL_INFINITY;                                                           \
+  {                                                                                   \
+    float lanes[16];                                                                  \
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] = -FL_INFINITY;                 \
+    fl_int i##_first = 0;                                                             \
+    for (; i##_first + 16 <= (n); i##_first += 16) {                                  \
+      for (int lane = 0; lane < 16; ++lane) {                                         \
+        const fl_int i = i##_first + lane;                                            \
+        lanes[lane] = (element) > lanes[lane] ? (element) : lanes[lane];              \
+      }                                                                               \
+    }                                                                                 \
+    for (fl_int i = i##_first; i < (n); ++i) top = (element) > top ? (element) : top; \
+    for (int lane = 0; lane < 16; ++lane) top = lanes[lane] > top ? lanes[lane] : top; \
   }
 
 )source";

@@ -162,8 +162,7 @@ std::string layer_norm_body(const catalog::Signature& signature, int64_t width) 
 std::string softmax_body(int64_t width) {
   const std::string n = number(width);
   const std::string loop = "for (fl_int i = 0; i < " + n + "; ++i) ";
-  return row_loop(width, "    float top = -FL_INFINITY;\n    " + loop +
-                             "top = x[i] > top ? x[i] : top;\n#pragma GCC ivdep\n    " + loop +
+  return row_loop(width, "    FL_TOP(top, " + n + ", i, x[i])\n#pragma GCC ivdep\n    " + loop +
                              "y[i] = fl_exp(x[i] - top);\n    FL_SUM(sum, " + n +
                              ", i, y[i])\n    const float scale = (float)(1.0 / sum);\n#pragma GCC ivdep\n    " + loop +
                              "y[i] = y[i] * scale;\n");
