@@ -222,7 +222,9 @@ class Locator {
   // Equal for nodes that a spec makes by the same line; with `by_attributes`: by the same number of the config.
   std::string kin(ir::NodeId id, bool by_attributes = false) const {
     const ir::Node& node = graph_.node(id);
-    std::string key = std::string(ops::op_name(node.op)) + ops::attributes_to_string(node.attributes);
+    ops::Attributes attributes = node.attributes;
+    attributes.erase("offset");  // of a rotation: queries and keys have them at other places
+    std::string key = std::string(ops::op_name(node.op)) + ops::attributes_to_string(attributes);
     if (by_attributes) return key;
     key += "|" + without_digits(node.scope);
     for (const ir::ValueId operand : node.operands) {
@@ -253,8 +255,7 @@ class Locator {
     const Fit fit = best_factor(suspect.baseline, suspect.tested);
     constexpr double kExplained = 1e-4;
     if (fit.rest < kExplained && std::isfinite(fit.factor))
-      trials.push_back(
-          {.hypothesis = missing_factor(rounded(fit.factor), hints, hints.routing.contains(maker)), .nodes = {maker}});
+      trials.push_back({.hypothesis = missing_factor(rounded(fit.factor), hints, graph_, maker), .nodes = {maker}});
     std::stable_sort(trials.begin(), trials.end(),
                      [](const Trial& a, const Trial& b) { return a.hypothesis.rank < b.hypothesis.rank; });
     return trials;
@@ -280,19 +281,98 @@ class Locator {
     trial.heals = trial.error <= allowed;
   }
 
-  // The first that heals, or one a little behind it that heals much better.
-  std::optional<Trial> best_trial(const Suspect& suspect, int64_t& tried, std::optional<Trial>& nearest) {
+  // The first that heals, or one a little behind it that heals much better; else a number that heals, else two at once.
+  std::vector<Trial> best_trials(const Suspect& suspect, int64_t& tried, std::optional<Trial>& nearest) {
     constexpr int kBehind = 6;
     constexpr double kBetter = 0.1;
     std::optional<Trial> best;
-    for (Trial& trial : trials_for(suspect)) {
+    auto trials = trials_for(suspect);
+    for (Trial& trial : trials) {
       if (best && trial.hypothesis.rank > best->hypothesis.rank + kBehind) break;
       try_out(suspect, trial);
       ++tried;
       if (trial.heals && (!best || trial.error < kBetter * best->error)) best = trial;
       if (!nearest || trial.error < nearest->error) nearest = trial;
     }
-    return best;
+    if (!best) best = best_number(suspect, tried);
+    if (best) return {*best};
+    return best_pair(suspect, trials, tried);
+  }
+
+  // Numbers of the region over eight powers of ten, and finer where that helps.
+  std::optional<Trial> best_number(const Suspect& suspect, int64_t& tried) {
+    std::vector<ir::NodeId> nodes;
+    for (const ir::NodeId id : suspect.region) add_nodes(id, nodes);
+    std::map<std::string, std::vector<ir::NodeId>> kin_of;
+    for (const ir::NodeId id : nodes) kin_of[kin(id)].push_back(id);
+    Hints hints = options_.hints;
+    hints.routing = routing_nodes(graph_);
+    for (const auto& [key, family] : kin_of) {
+      for (const Dial& dial : dials(graph_, family[0], hints)) {
+        const auto at = [&](double log_factor) {
+          Trial trial{.hypothesis = dial.with(std::exp(log_factor)), .nodes = family};
+          try_out(suspect, trial);
+          ++tried;
+          return trial;
+        };
+        if (auto trial = minimum(at, suspect.error)) return trial;
+      }
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Trial> minimum(const std::function<Trial(double)>& at, double own) {
+    constexpr double kStep = 0.5, kReach = 9.5, kHelps = 0.9, kGolden = 0.381966;
+    double place = 0, least = own;
+    for (double x = -kReach; x <= kReach; x += kStep) {
+      const Trial trial = at(x);
+      if (trial.error < least) place = x, least = trial.error;
+    }
+    if (least > kHelps * own) return std::nullopt;
+    double low = place - kStep, high = place + kStep;
+    for (int i = 0; i < 40; ++i) {
+      const double a = low + kGolden * (high - low), b = high - kGolden * (high - low);
+      if (at(a).error < at(b).error) {
+        high = b;
+      } else {
+        low = a;
+      }
+    }
+    Trial trial = at((low + high) / 2);
+    if (!trial.heals) return std::nullopt;
+    return trial;
+  }
+
+  std::vector<Trial> best_pair(const Suspect& suspect, std::vector<Trial>& trials, int64_t& tried) {
+    constexpr size_t kAmong = 50;
+    const auto computes = std::count_if(suspect.region.begin(), suspect.region.end(), [&](ir::NodeId id) {
+      return graph_.node(id).op != ops::OpKind::kReshape && graph_.node(id).op != ops::OpKind::kStack;
+    });
+    if (computes < 2) return {};
+    std::erase_if(trials,
+                  [&](const Trial& trial) { return !std::isfinite(trial.error) || trial.error == suspect.error; });
+    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.error < b.error; });
+    std::set<double> seen;  // the same change by another name
+    std::erase_if(trials, [&](const Trial& trial) { return !seen.insert(trial.error).second; });
+    if (trials.size() > kAmong) trials.resize(kAmong);
+    for (size_t sum = 1; sum < 2 * trials.size(); ++sum) {
+      for (size_t i = 0; 2 * i < sum; ++i) {
+        if (sum - i >= trials.size() || trials[i].nodes == trials[sum - i].nodes) continue;
+        Trial both = trials[i];
+        const Trial& other = trials[sum - i];
+        ir::Graph changed = graph_;
+        ++tried;
+        if (!apply(both, changed).ok() || !apply(other, changed).ok()) continue;
+        Pack tested;
+        double error = 0, allowed = 0;
+        if (!measure(changed, suspect, tested, error, allowed).ok() || !(error <= allowed)) continue;
+        both.error = error;
+        std::vector<Trial> pair = {std::move(both), other};
+        pair[1].error = error;
+        return pair;
+      }
+    }
+    return {};
   }
 
   // All nodes that a spec makes by the same lines as the trial's.
@@ -345,22 +425,24 @@ class Locator {
     finding.of_layer = !operators_;
     finding.reproduction = reproduction(suspect);
     std::optional<Trial> nearest;
-    const auto best = best_trial(suspect, finding.hypotheses, nearest);
-    if (best) {
-      finding.is_guess = false;
-      finding.cause = best->hypothesis.cause;
-      finding.what = best->hypothesis.what;
-      finding.fix = best->hypothesis.fix;
-      finding.healed = best->error;
-      name(best->nodes[0], finding);
-      Trial kept;
-      FL_TRY(keep(*best, kept));
-      for (const ir::NodeId id : kept.nodes) note_layer(id, finding);
-    } else {
+    const auto best = best_trials(suspect, finding.hypotheses, nearest);
+    if (best.empty()) {
       guess(suspect, nearest, finding);
       blamed_.insert(suspect.tap);
+      location.findings.push_back(std::move(finding));
     }
-    location.findings.push_back(std::move(finding));
+    for (const Trial& trial : best) {
+      Finding& found = location.findings.emplace_back(finding);
+      found.is_guess = false;
+      found.cause = trial.hypothesis.cause;
+      found.what = trial.hypothesis.what;
+      found.fix = trial.hypothesis.fix;
+      found.healed = trial.error;
+      name(trial.nodes[0], found);
+      Trial kept;
+      FL_TRY(keep(trial, kept));
+      for (const ir::NodeId id : kept.nodes) note_layer(id, found);
+    }
     return ok_status();
   }
 

@@ -25,6 +25,19 @@ void collect(const ir::Graph& graph, ir::NodeId id, const std::set<ir::ValueId>&
   }
 }
 
+// A hypothesis may have made a node read what comes after it.
+bool in_order(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes) {
+  std::set<ir::NodeId> all(nodes.begin(), nodes.end()), seen;
+  for (const ir::NodeId id : nodes) {
+    for (const ir::ValueId operand : values_used_by(graph, id)) {
+      const ir::NodeId producer = graph.value(operand).producer;
+      if (producer != id && all.contains(producer) && !seen.contains(producer)) return false;
+    }
+    seen.insert(id);
+  }
+  return true;
+}
+
 int64_t row_bytes(const tensor::Type& type) {
   tensor::Type row = type;
   row.shape[0] = tensor::Dim(1);
@@ -72,6 +85,7 @@ Result<ir::Graph> cut_out(const ir::Graph& graph, const Tap& target, const std::
     value.producer = -1;
     cut.body.parameters.push_back(id);
   }
+  if (!in_order(cut, nodes)) return invalid_argument("operands stand behind their users");
   cut.body.nodes = std::move(nodes);
   cut.body.yields = {target.value};
   cut.output_names = {target.name};

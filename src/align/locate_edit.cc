@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 namespace firstlight::align {
@@ -129,6 +130,13 @@ void change_term(const Expression& formula, size_t i, const std::vector<double>&
     return term.args[k] >= 0 && formula.terms()[static_cast<size_t>(term.args[k])].op == ExprOp::kConstant;
   };
   const std::string name(ops::expr_op_name(term.op));
+  if (term.op != ExprOp::kConstant) {
+    add("1 added", "none", [&](Expression& e, const auto& args) {
+      const int32_t same =
+          term.op == ExprOp::kInput ? e.input(term.input) : e.apply(term.op, args[0], args[1], args[2]);
+      return e.apply(ExprOp::kAdd, same, e.constant(1));
+    });
+  }
   if (term.op == ExprOp::kConstant) {
     for (const double number : numbers) {
       if (number == term.constant) continue;
@@ -216,6 +224,14 @@ EditStep cast_step(const std::string& type) {
   EditStep step{.op = ops::OpKind::kCast, .attributes = {}};
   step.attributes.set("to", type);
   return step;
+}
+
+Expression with_numbers_scaled(const Expression& formula, double number, double factor) {
+  return rebuilt(formula, [&](Expression& e, size_t i, const std::array<int32_t, 3>&) {
+    const ExprTerm& term = formula.terms()[i];
+    if (term.op != ExprOp::kConstant || std::abs(term.constant) != std::abs(number)) return -1;
+    return e.constant(term.constant * factor);
+  });
 }
 
 std::vector<FormulaChange> formula_changes(const Expression& formula, const std::vector<double>& numbers) {

@@ -41,4 +41,7 @@ struct FormulaChange {
 };
 std::vector<FormulaChange> formula_changes(const ops::Expression& formula, const std::vector<double>& numbers);
 
+// Every number of that magnitude times `factor`.
+ops::Expression with_numbers_scaled(const ops::Expression& formula, double number, double factor);
+
 }  // namespace firstlight::align

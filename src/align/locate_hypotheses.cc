@@ -61,6 +61,16 @@ std::string number(double value) { return ops::exact_decimal(value); }
 
 bool about(double a, double b) { return std::abs(a - b) <= 1e-3 * std::max(std::abs(a), std::abs(b)); }
 
+// Keys of numbers that stand in formulas: no counts and ids.
+bool stands_in_formulas(const std::string& name) {
+  if (name.find("rope") != std::string::npos || name.find("rotary") != std::string::npos) return false;
+  for (const char* word : {"scal", "factor", "mult", "cap", "limit", "alpha", "eps", "clip", "clamp", "hidden_size",
+                           "beta", "bound", "temperature"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
 class Maker {
  public:
   Maker(const ir::Graph& graph, ir::NodeId id, const Hints& hints)
@@ -81,6 +91,7 @@ class Maker {
     if (node_.op == OpKind::kAttend) of_attend();
     if (node_.op == OpKind::kMap) of_formula();
     if (node_.op == OpKind::kConcat) order_of_operands();
+    if (node_.op == OpKind::kPerExpert) of_expert_weights();
     of_routing();
     left_out();
     inserted();
@@ -112,6 +123,26 @@ class Maker {
         rank);
   }
 
+  // A weight of the experts, before it multiplies.
+  void of_expert_weights() {
+    const auto before = [](std::vector<EditStep> steps) {
+      return [steps = std::move(steps)](ir::Graph& graph, ir::NodeId id) { return wrap_operand(graph, id, 2, steps); };
+    };
+    add(
+        Cause::kRouting, "experts' weights divided by their sum", "normalise the chosen experts' weights",
+        [](ir::Graph& graph, ir::NodeId id) -> Status {
+          FL_TRY(wrap_operand(graph, id, 2, {map_step("x0")}));
+          return divide_by_sum(graph, graph.value(graph.node(id).operands[2]).producer);
+        },
+        12);
+    add(Cause::kRouting, "softmax of the experts' weights", "the score function of the router",
+        before({{.op = OpKind::kSoftmax, .attributes = {}}}), 13);
+    for (const double factor : numbers_with("scal")) {
+      add(Cause::kRouting, "experts' weights times " + number(factor), "scale the experts' weights",
+          before({map_step("mul(x0, " + number(factor) + ")")}), 13);
+    }
+  }
+
   bool is_weight(ir::ValueId id) const {
     const ir::Value& value = graph_.value(id);
     return value.kind == ir::Value::Kind::kWeight || weights_[static_cast<size_t>(id)];
@@ -131,17 +162,13 @@ class Maker {
     return numbers;
   }
 
-  // Config's numbers that stand in formulas: no counts and ids.
   std::vector<double> formula_numbers() const {
     std::set<double> numbers;
     for (const auto& [name, value] : hints_.config) {
-      for (const char* word : {"scal", "factor", "mult", "cap", "limit", "alpha", "eps", "clip", "clamp", "hidden_size",
-                               "beta", "bound", "max_", "min_", "softcapping", "temperature"}) {
-        if (name.find(word) == std::string::npos || value == 0) continue;
-        numbers.insert(value);
-        if (name.find("hidden_size") != std::string::npos) numbers.insert(std::sqrt(value));
-        if (value > 0 && value != 1) numbers.insert(1 / value);
-      }
+      if (!stands_in_formulas(name) || value == 0) continue;
+      numbers.insert(value);
+      if (name.find("hidden_size") != std::string::npos) numbers.insert(std::sqrt(value));
+      if (value > 0 && value != 1) numbers.insert(1 / value);
     }
     return {numbers.begin(), numbers.end()};
   }
@@ -201,7 +228,10 @@ class Maker {
         for (double& f : scaled) f /= factor;
         out.emplace_back(scaled, "base " + number(base) + ", divided by " + number(factor));
         for (const double original : std::set<double>(originals.begin(), originals.end())) {
-          out.emplace_back(yarn(plain, base, factor, original), "base " + number(base) + ", YaRN by " + number(factor));
+          for (const bool whole : {true, false}) {
+            out.emplace_back(yarn(plain, base, factor, original, whole),
+                             "base " + number(base) + ", YaRN by " + number(factor));
+          }
           out.emplace_back(by_wave_length(plain, factor, original),
                            "base " + number(base) + ", scaled by wave length by " + number(factor));
         }
@@ -216,13 +246,15 @@ class Maker {
   }
 
   // YaRN (Peng et al., 2023): a ramp between the dimensions that turn beta_fast and beta_slow times.
-  std::vector<double> yarn(std::vector<double> plain, double base, double factor, double original) const {
+  std::vector<double> yarn(std::vector<double> plain, double base, double factor, double original, bool whole) const {
     const auto half = static_cast<double>(plain.size());
     const auto place = [&](double turns) {
       return half * std::log(original / (turns * 2 * std::numbers::pi)) / std::log(base);
     };
-    const double low = std::max(std::floor(place(config_or("beta_fast", 32))), 0.0);
-    const double high = std::min(std::ceil(place(config_or("beta_slow", 1))), 2 * half - 1);
+    double low = place(config_or("beta_fast", 32)), high = place(config_or("beta_slow", 1));
+    if (whole) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.0);
+    high = std::min(high, 2 * half - 1);
     for (size_t i = 0; i < plain.size(); ++i) {
       const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
       plain[i] = plain[i] / factor * ramp + plain[i] * (1 - ramp);
@@ -787,16 +819,35 @@ class Maker {
     }
     const auto rope = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                    [](const ir::Node& node) { return node.op == OpKind::kRope; });
-    if (rope == graph_.nodes.end()) return;
-    EditStep step{.op = OpKind::kRope, .attributes = rope->attributes, .more = {rope->operands[1]}};
+    if (rope != graph_.nodes.end()) {
+      insert_rope(rope->attributes, rope->operands[1], "queries and keys rotated as in other layers", 15);
+      return;
+    }
+    const auto positions = std::find_if(graph_.body.parameters.begin(), graph_.body.parameters.end(),
+                                        [&](ir::ValueId id) { return graph_.value(id).name == "positions"; });
+    if (positions == graph_.body.parameters.end()) return;
+    const int64_t width = last_dim(node_.operands[0]);
+    for (const auto& [freqs, what] : frequencies(width)) {
+      for (const char* style : {"half", "interleaved"}) {
+        ops::Attributes attributes;
+        attributes.set("freqs", freqs);
+        attributes.set("length", width);
+        attributes.set("style", std::string(style));
+        insert_rope(attributes, *positions, "queries and keys rotated, pairs " + std::string(style) + ", " + what, 16);
+      }
+    }
+  }
+
+  void insert_rope(const ops::Attributes& attributes, ir::ValueId positions, const std::string& what, int rank) {
+    EditStep step{.op = OpKind::kRope, .attributes = attributes, .more = {positions}};
     add(
-        Cause::kPosition, "queries and keys rotated as in other layers", "this layer has positions",
+        Cause::kPosition, what, "this layer has positions",
         [step](ir::Graph& graph, ir::NodeId id) -> Status {
           const ir::NodeId keys = graph.value(graph.node(id).operands[1]).producer;
           FL_TRY(wrap_operand(graph, keys, 1, {step}));
           return wrap_operand(graph, id, 0, {step});
         },
-        15);
+        rank);
   }
 
   const ir::Graph& graph_;
@@ -882,27 +933,88 @@ std::vector<Hypothesis> hypotheses(const ir::Graph& graph, ir::NodeId id, const 
 
 std::string config_name(double value, const Hints& hints) {
   for (const auto& [name, known] : hints.config) {
-    if (known == 0 || known == 1) continue;
+    if (known == 0 || known == 1 || !stands_in_formulas(name)) continue;
     if (about(value, known)) return name;
     if (about(value, 1 / known)) return "1 / " + name;
   }
   for (const auto& [name, known] : hints.config) {
-    if (known <= 1) continue;
+    if (known <= 1 || name.find("hidden_size") == std::string::npos) continue;
     if (about(value, std::sqrt(known))) return "the root of " + name;
     if (about(value, 1 / std::sqrt(known))) return "1 / the root of " + name;
   }
   return "";
 }
 
-Hypothesis missing_factor(double factor, const Hints& hints, bool in_routing) {
+std::vector<Dial> dials(const ir::Graph& graph, ir::NodeId id, const Hints& hints) {
+  std::vector<Dial> out;
+  const ir::Node& node = graph.node(id);
+  const Cause config = hints.routing.contains(id) ? Cause::kRouting : Cause::kConfig;
+  const auto add = [&](Cause cause, double now, const std::string& name, std::function<Attribute(double)> value,
+                       const std::string& attribute) {
+    out.push_back({.now = now, .name = name, .with = [=](double factor) {
+                     return Hypothesis{.cause = cause,
+                                       .what = name + " about " + number(now * factor) + " instead of " + number(now),
+                                       .fix = "look for the place that " + name + " comes from",
+                                       .of_weights = false,
+                                       .rank = 40,
+                                       .apply = [=](ir::Graph& changed, ir::NodeId at) {
+                                         changed.node(at).attributes.set(attribute, value(factor));
+                                         return ok_status();
+                                       }};
+                   }});
+  };
+  for (const NumberRow& row : number_rows()) {
+    if (row.op != node.op || !node.attributes.has(row.attribute)) continue;
+    const double now = node.attributes.get_float(row.attribute);
+    if (now > 0)
+      add(
+          row.cause, now, row.attribute, [now](double factor) { return Attribute(now * factor); }, row.attribute);
+  }
+  for (const char* attribute : {"expr", "score"}) {
+    const Attribute* found = node.attributes.find(attribute);
+    if (found == nullptr || !std::holds_alternative<ops::Expression>(*found)) continue;
+    const auto& formula = std::get<ops::Expression>(*found);
+    std::set<double> seen;
+    for (const ops::ExprTerm& term : formula.terms()) {
+      const double now = std::abs(term.constant);
+      if (term.op != ops::ExprOp::kConstant || now == 0 || now == 1 || now > 1e30 || !seen.insert(now).second) continue;
+      add(
+          config, now, "the number in " + formula.to_string(),
+          [formula, now](double factor) { return Attribute(with_numbers_scaled(formula, now, factor)); }, attribute);
+    }
+  }
+  if (node.op == OpKind::kRope) {
+    // f_i = base^(-2i/n): another base is a power of each.
+    const auto freqs = node.attributes.get_floats("freqs");
+    const double step = freqs.size() > 1 && freqs[1] > 0 ? freqs[0] / freqs[1] : 1;
+    const double base = std::pow(step, static_cast<double>(freqs.size()));
+    if (base > 1) {
+      add(
+          Cause::kPosition, base, "base",
+          [freqs, base](double factor) {
+            const double power = std::log(std::max(base * factor, 1.01)) / std::log(base);
+            std::vector<double> other;
+            for (const double f : freqs) other.push_back(std::pow(f, power));
+            return Attribute(other);
+          },
+          "freqs");
+    }
+  }
+  return out;
+}
+
+Hypothesis missing_factor(double factor, const Hints& hints, const ir::Graph& graph, ir::NodeId maker) {
   const std::string from = config_name(factor, hints);
-  return {.cause = in_routing ? Cause::kRouting : Cause::kConfig,
+  const bool routing = hints.routing.contains(maker) || from.find("rout") != std::string::npos;
+  return {.cause = routing        ? Cause::kRouting
+                   : from.empty() ? usual_cause(graph, maker, hints.routing)
+                                  : Cause::kConfig,
           .what = "a factor of " + number(factor) + (from.empty() ? "" : " (" + from + ")") + " is missing",
           .fix = "multiply by " + (from.empty() ? number(factor) : from),
           .of_weights = false,
           .rank = from.empty() ? 45 : 22,
-          .apply = [factor](ir::Graph& graph, ir::NodeId id) {
-            return wrap_result(graph, id, 0, {map_step("mul(x0, " + number(factor) + ")")});
+          .apply = [factor](ir::Graph& changed, ir::NodeId id) {
+            return wrap_result(changed, id, 0, {map_step("mul(x0, " + number(factor) + ")")});
           }};
 }
 

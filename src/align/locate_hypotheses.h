@@ -55,8 +55,17 @@ std::set<ir::NodeId> routing_nodes(const ir::Graph& graph);
 
 std::vector<Hypothesis> hypotheses(const ir::Graph& graph, ir::NodeId id, const Hints& hints);
 
-// A factor that the result lacks, with the config's number it comes from where one fits.
-Hypothesis missing_factor(double factor, const Hints& hints, bool in_routing);
+// A number of the node that may be a wrong one, whichever is right: `with` gives the hypothesis of another, as a factor
+// of what it is.
+struct Dial {
+  double now = 0;
+  std::string name;
+  std::function<Hypothesis(double factor)> with;
+};
+std::vector<Dial> dials(const ir::Graph& graph, ir::NodeId id, const Hints& hints);
+
+// A factor that the result of `maker` lacks, with the config's number it comes from where one fits.
+Hypothesis missing_factor(double factor, const Hints& hints, const ir::Graph& graph, ir::NodeId maker);
 
 // The config's key of that number, or of one it is computed from; empty: none.
 std::string config_name(double value, const Hints& hints);
