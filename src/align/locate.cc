@@ -33,11 +33,14 @@ Pack comparable(const Pack& baseline, const std::vector<Tap>& taps) {
   Pack out = baseline;
   out.taps.clear();
   for (PromptRecord& prompt : out.prompts) prompt.taps.clear();
-  for (size_t t = 0; t < baseline.taps.size(); ++t) {
-    const std::string group = group_of(baseline.taps[t].name);
-    if (theirs[group] != ours[group]) continue;
-    out.taps.push_back(baseline.taps[t]);
-    for (size_t p = 0; p < out.prompts.size(); ++p) out.prompts[p].taps.push_back(baseline.prompts[p].taps[t]);
+  // Integers last: rows whose experts differ are left out of what is compared after them.
+  for (const bool integer : {false, true}) {
+    for (size_t t = 0; t < baseline.taps.size(); ++t) {
+      const std::string group = group_of(baseline.taps[t].name);
+      if (baseline.taps[t].is_integer != integer || theirs[group] != ours[group]) continue;
+      out.taps.push_back(baseline.taps[t]);
+      for (size_t p = 0; p < out.prompts.size(); ++p) out.prompts[p].taps.push_back(baseline.prompts[p].taps[t]);
+    }
   }
   return out;
 }
@@ -357,7 +360,7 @@ class Locator {
     if (trials.size() > kAmong) trials.resize(kAmong);
     for (size_t sum = 1; sum < 2 * trials.size(); ++sum) {
       for (size_t i = 0; 2 * i < sum; ++i) {
-        if (sum - i >= trials.size() || trials[i].nodes == trials[sum - i].nodes) continue;
+        if (sum - i >= trials.size()) continue;
         Trial both = trials[i];
         const Trial& other = trials[sum - i];
         ir::Graph changed = graph_;
