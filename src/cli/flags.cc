@@ -97,7 +97,6 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   options.disabled_passes.insert(flags.no_pass.begin(), flags.no_pass.end());
   options.intake.allow_unbound = flags.allow_unbound;
   options.intake.vendor_activations = flags.vendor_activations;
-  options.intake.plain_weights = catalog::is_device(options.backend);  // the dialect has no kernels for those formats
   options.intake.spec_file = flags.spec;
   options.intake.architectures_dir = flags.architectures;
   return options;

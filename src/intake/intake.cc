@@ -148,8 +148,7 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
                   : FL_TRY(resolve_quantisation({.config = source.config,
                                                  .tensors = source.tensors,
                                                  .side_file = source.side_file ? &*source.side_file : nullptr,
-                                                 .vendor_activations = options.vendor_activations,
-                                                 .plain_weights = options.plain_weights},
+                                                 .vendor_activations = options.vendor_activations},
                                                 quantisation_record));
   const TraceInput input{.specs = &store,
                          .tensors = &source.tensors,

@@ -25,9 +25,7 @@ struct IntakeOptions {
   bool probe_config = true;  // prove by re-tracing that each key reaches the graph; false: touched is enough
   int probe_threads = 2;
   bool vendor_activations = false;  // round activations as the checkpoint's quantisation says (docs/numerics.md)
-  bool plain_weights =
-      false;  // vendors' formats become float32 at load (MXFP4 apart): for backends without their kernels
-  int64_t step_limit = 60'000'000;                  // virtual machine instructions a spec may run
+  int64_t step_limit = 60'000'000;  // virtual machine instructions a spec may run
   int64_t memory_limit_bytes = int64_t{256} << 20;  // what a spec may allocate
 };
 

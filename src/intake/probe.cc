@@ -26,11 +26,9 @@ Probe probe(const TraceInput& input, const ConfigNode& config, const std::string
   TraceInput changed = input;
   if (path.find("quantization_config") != std::string::npos || path.starts_with("compression_config")) {
     ConfigRecord record;
-    auto resolved = resolve_quantisation({.config = config,
-                                          .tensors = *input.tensors,
-                                          .vendor_activations = input.quantisation->vendor_activations,
-                                          .plain_weights = input.quantisation->plain_weights},
-                                         record);
+    auto resolved = resolve_quantisation(
+        {.config = config, .tensors = *input.tensors, .vendor_activations = input.quantisation->vendor_activations},
+        record);
     if (!resolved.ok()) return {Outcome::kRefused, ""};
     quantisation = std::move(resolved).value();
     changed.quantisation = &quantisation;

@@ -166,7 +166,6 @@ Result<Quantisation> resolve_quantisation(const QuantisationInput& input, Config
         (out.description.empty() ? "" : "; ") + group.scheme.describe() + describe_targets(group.targets);
   }
   out.vendor_activations = input.vendor_activations;
-  out.plain_weights = input.plain_weights;
   if (input.tensors.is_complete()) count_matches(input.tensors, out);
   return out;
 }

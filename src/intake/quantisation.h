@@ -58,7 +58,6 @@ struct Quantisation {
   std::string description;            // of all groups
   std::string cache_scales;           // why scales of a quantised cache are not used; "": there is no such thing
   bool vendor_activations = false;    // activations are rounded as the scheme says
-  bool plain_weights = false;         // as IntakeOptions has it
 
   bool present() const { return !method.empty(); }
   // The scheme of a module ("model.layers.0.mlp.up_proj"); null when it is left alone or nothing names it.
@@ -75,7 +74,6 @@ struct QuantisationInput {
   const TensorTable& tensors;
   const ConfigNode* side_file = nullptr;  // hf_quant_config.json
   bool vendor_activations = false;
-  bool plain_weights = false;
 };
 
 // Reads config.quantization_config (or text_config's; else the side file; else none) and records the keys it used and

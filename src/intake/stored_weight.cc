@@ -372,7 +372,6 @@ class Finder {
       types.push_back(tensor::Type::tensor(*part.info.dtype, std::move(shape)));
     }
     for (const DType format : {DType::kInt4G, DType::kInt8G, DType::kFP8G, DType::kNVFP4, DType::kMXFP4}) {
-      if (quantisation_.plain_weights && format != DType::kMXFP4) continue;
       if (!ops::can_assemble(types, out_.attributes, format)) continue;
       out_.attributes.set("format", std::string(tensor::dtype_name(format)));
       return;

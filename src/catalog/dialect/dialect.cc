@@ -35,6 +35,10 @@ bool is_decodable(const Type& type) {
     case DType::kQ5_K:
     case DType::kQ6_K:
     case DType::kMXFP4:
+    case DType::kInt4G:
+    case DType::kInt8G:
+    case DType::kFP8G:
+    case DType::kNVFP4:
       return true;
     default:
       return false;

@@ -24,7 +24,7 @@ FL_PRIVATE_PLAIN_DECODER(f8e5m2)
 FL_PRIVATE_PLAIN_DECODER(f8e8m0)
 #endif
 
-// Blocks lie at any even (mxfp4: any) byte.
+// Blocks lie at any byte.
 #define fl_half_at(p) fl_f16_to_f32((fl_half)((fl_u32)(p)[0] | ((fl_u32)(p)[1] << 8)))
 #define fl_word_at(p) ((fl_u32)(p)[0] | ((fl_u32)(p)[1] << 8) | ((fl_u32)(p)[2] << 16) | ((fl_u32)(p)[3] << 24))
 
@@ -118,6 +118,41 @@ FL_FUNCTION void fl_decode_q6_k(FL_GLOBAL(const fl_u8) row, fl_i32 c, fl_i32 n, 
   for (int j = 0; j < 16; ++j) {
     w[j] = scale * (float)((int)(((low[j] >> shift) & 15) | (((high[j] >> (2 * group)) & 3) << 4)) - 32);
   }
+}
+#endif
+#ifdef FL_WANT_int4g
+FL_FUNCTION void fl_decode_int4g(FL_GLOBAL(const fl_u8) row, fl_i32 c, fl_i32 n, float* w) {
+  FL_GLOBAL(const fl_u8) in = row + (fl_i64)(c / 2) * 21;
+  const float d = fl_as_f32(fl_word_at(in));
+  const int zero = in[4];
+  const int shift = 4 * (c & 1);
+  for (int j = 0; j < 16; ++j) w[j] = d * (float)((int)((in[5 + j] >> shift) & 15) - zero);
+}
+#endif
+#ifdef FL_WANT_int8g
+FL_FUNCTION void fl_decode_int8g(FL_GLOBAL(const fl_u8) row, fl_i32 c, fl_i32 n, float* w) {
+  FL_GLOBAL(const fl_u8) in = row + (fl_i64)(c / 2) * 37;
+  const float d = fl_as_f32(fl_word_at(in));
+  const int zero = in[4];
+  in += 5 + 16 * (c & 1);
+  for (int j = 0; j < 16; ++j) w[j] = d * (float)((int)in[j] - zero);
+}
+#endif
+#ifdef FL_WANT_fp8g
+FL_FUNCTION void fl_decode_fp8g(FL_GLOBAL(const fl_u8) row, fl_i32 c, fl_i32 n, float* w) {
+  FL_GLOBAL(const fl_u8) in = row + (fl_i64)(c / 2) * 36;
+  const float d = fl_as_f32(fl_word_at(in));
+  in += 4 + 16 * (c & 1);
+  for (int j = 0; j < 16; ++j) w[j] = d * fl_e4m3_to_f32(in[j]);
+}
+#endif
+#ifdef FL_WANT_nvfp4
+FL_FUNCTION void fl_decode_nvfp4(FL_GLOBAL(const fl_u8) row, fl_i32 c, fl_i32 n, float* w) {
+  FL_GLOBAL(const fl_u8) in = row + (fl_i64)(c / 4) * 40;
+  const float scale = fl_as_f32(fl_word_at(in)) * fl_e4m3_to_f32(in[4 + (c & 3)]);
+  const int shift = 4 * (c & 1);
+  in += 8 + 16 * ((c & 3) / 2);
+  for (int j = 0; j < 16; ++j) w[j] = scale * fl_e2m1_to_f32((in[j] >> shift) & 15u);
 }
 #endif
 #ifdef FL_WANT_mxfp4
