@@ -322,16 +322,22 @@ size_t ulp_bin(float a, float b) {
   return std::min(static_cast<size_t>(std::bit_width(static_cast<uint64_t>(apart))), kUlpBins - 1);
 }
 
-Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack* rounded) {
-  for (const Pack* other : {&tested, rounded}) {
+Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack* rounded, const Pack* exact) {
+  for (const Pack* other : {&tested, rounded, exact}) {
     if (other != nullptr && other->layout.seed != baseline.layout.seed)
       return invalid_argument("the packs' sketches have different seeds");
   }
   Comparison out;
   PairComparer pair(baseline, tested);
   std::optional<PairComparer> honest, rest;
+  const Pack& unrounded = exact != nullptr ? *exact : baseline;
   if (rounded != nullptr) {
-    honest.emplace(baseline, *rounded);
+    if (rounded->spec_hash != unrounded.spec_hash || rounded->weights_hash != unrounded.weights_hash) {
+      return invalid_argument(
+          "the rounded reference has another spec or other weights than the baseline: how far it is off is no "
+          "rounding; compare with --model instead");
+    }
+    honest.emplace(unrounded, *rounded);
     rest.emplace(*rounded, tested);
   }
   if (pair.prompts().empty()) return invalid_argument("the packs have no prompt in common");
@@ -354,8 +360,9 @@ Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack*
     }
     ValueComparison value{.info = baseline.taps[t], .found = pair.distance(t, *other), .rounding = {}};
     if (honest) {
-      if (const auto third = honest->counterpart(t)) {
-        value.rounding = honest->distance(t, *third);
+      const auto plain = find_tap(unrounded, value.info.name);
+      if (const auto third = plain ? honest->counterpart(*plain) : std::nullopt) {
+        value.rounding = honest->distance(*plain, *third);
         if (const auto last = rest->counterpart(*third)) value.beyond = rest->distance(*third, *last);
       }
     }

@@ -71,8 +71,11 @@ struct Comparison {
   std::map<std::string, Sight> sights;
 };
 
-// Errors: kInvalidArgument where they have no prompt or no value in common, or sketches of different seeds.
-Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack* rounded = nullptr);
+// `rounded` is measured against `exact`, the same spec and weights without the rounding; null: the baseline is that.
+// Errors: kInvalidArgument where they have no prompt or no value in common, sketches of different seeds, or a rounded
+// reference of another spec or other weights than what it is measured against: their difference is no rounding.
+Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack* rounded = nullptr,
+                           const Pack* exact = nullptr);
 
 Json comparison_json(const Comparison& comparison);
 // A table for a terminal: layers and whatever is wrong; `all`: every value.

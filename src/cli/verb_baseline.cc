@@ -165,9 +165,15 @@ Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags&
 
 namespace {
 
-// The tested side, recorded now; and the rounded reference, where its products are not computed in float32.
+struct Tested {
+  align::Pack pack;
+  std::optional<align::Pack> rounded;  // the reference, its operands rounded alike
+  std::optional<align::Pack> exact;    // and not, where the baseline has another spec or other weights
+};
+
+// The tested side, recorded now; and the references, where its products are not computed in float32.
 Status record_tested(const CommonFlags& common, const BaselineFlags& flags, const align::Pack& baseline,
-                     align::Pack& tested, std::optional<align::Pack>& rounded) {
+                     Tested& tested) {
   const Bench bench = FL_TRY(set_up(common));
   align::RecordOptions options = record_options(flags);
   for (const align::TapInfo& tap : baseline.taps) {
@@ -177,16 +183,23 @@ Status record_tested(const CommonFlags& common, const BaselineFlags& flags, cons
     options.greedy = static_cast<int64_t>(prompt.greedy.size());
   }
   align::Pack head = head_of(common, bench);
-  tested = FL_TRY(align::record_like(bench.model.graph, baseline, head, options, bench.resources)).pack;
+  tested.pack = FL_TRY(align::record_like(bench.model.graph, baseline, head, options, bench.resources)).pack;
   constexpr double kFloat32 = 1e-6;
-  const bool rounds = std::atof(tested.origin["rounding"].c_str()) > kFloat32;
-  if (rounded || flags.two_way || !rounds) return ok_status();
-  const RoundedBench reference = FL_TRY(rounded_bench(bench));
+  const bool rounds = std::atof(tested.pack.origin["rounding"].c_str()) > kFloat32;
+  if (tested.rounded || flags.two_way || !rounds) return ok_status();
+  RoundedBench reference = FL_TRY(rounded_bench(bench));
   options.run_instead = &reference.graph;
   options.greedy = 0;
-  head.weights_hash = tested.weights_hash;
+  head.weights_hash = tested.pack.weights_hash;
   head.origin["backend"] = "reference";
-  rounded = FL_TRY(align::record_like(bench.model.graph, baseline, std::move(head), options, reference.resources)).pack;
+  tested.rounded = FL_TRY(align::record_like(bench.model.graph, baseline, head, options, reference.resources)).pack;
+  if (tested.pack.spec_hash == baseline.spec_hash && tested.pack.weights_hash == baseline.weights_hash) {
+    return ok_status();
+  }
+  options.run_instead = nullptr;
+  reference.resources.compile.state_dtype = tensor::DType::kF32;
+  tested.exact =
+      FL_TRY(align::record_like(bench.model.graph, baseline, std::move(head), options, reference.resources)).pack;
   return ok_status();
 }
 
@@ -196,19 +209,19 @@ Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags
   CommonFlags of_model = common;
   if (!flags.baseline.empty()) of_model.model = flags.first;
   const align::Pack baseline = FL_TRY(align::read_pack(flags.baseline.empty() ? flags.first : flags.baseline));
-  align::Pack tested;
-  std::optional<align::Pack> rounded;
-  if (!flags.rounded_pack.empty()) rounded = FL_TRY(align::read_pack(flags.rounded_pack));
+  Tested tested;
+  if (!flags.rounded_pack.empty()) tested.rounded = FL_TRY(align::read_pack(flags.rounded_pack));
   if (!of_model.model.empty()) {
-    FL_TRY(record_tested(of_model, flags, baseline, tested, rounded));
+    FL_TRY(record_tested(of_model, flags, baseline, tested));
   } else if (!flags.second.empty()) {
-    tested = FL_TRY(align::read_pack(flags.second));
+    tested.pack = FL_TRY(align::read_pack(flags.second));
   } else {
     return invalid_argument("a second pack or --model wanted");
   }
-  const auto comparison = FL_TRY(align::compare(baseline, tested, rounded ? &*rounded : nullptr));
+  const auto comparison = FL_TRY(align::compare(baseline, tested.pack, tested.rounded ? &*tested.rounded : nullptr,
+                                                tested.exact ? &*tested.exact : nullptr));
   if (!flags.html.empty()) {
-    FL_TRY(write_file(flags.html, align::comparison_html(comparison, baseline, tested)));
+    FL_TRY(write_file(flags.html, align::comparison_html(comparison, baseline, tested.pack)));
   }
   if (common.json) {
     print_json(align::comparison_json(comparison));

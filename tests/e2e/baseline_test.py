@@ -74,6 +74,15 @@ def check_rounding(verb, folder, model):
     shutil.rmtree(folder / "reference")
 
 
+def check_other_model(verb, folder):
+    """Another model's values are no rounding, however its products are computed."""
+    verb("record", GOLDEN / "data" / "llama", "--tokens", "1,2,3,4,5,6,7,8", "--operators", "-o", folder / "llama")
+    for flags in [["--compute", "f32"], ["--compute", "bf16"], []]:
+        found = verb("compare", folder / "llama", "--model", GOLDEN / "data" / "qwen3", "--backend", "cpu", *flags, status=1)
+        assert not found["passed"] and found["first_wrong"], flags
+    shutil.rmtree(folder / "llama")
+
+
 def check_devices(verb, folder):
     """The same on a device, in one plan and in pieces, whose inputs are brought over."""
     source = GOLDEN / "data" / "gemma3"
@@ -167,6 +176,7 @@ def main():
             check_pieces(verb, folder, model, [limit, ["--batched"]])
         for model in ["llama", "deepseek_v3", "kimi_linear"]:
             check_rounding(verb, folder, model)
+        check_other_model(verb, folder)
         check_rounded_pack(verb, folder)
         check_devices(verb, folder)
         packs = sorted((GOLDEN / "packs").iterdir())

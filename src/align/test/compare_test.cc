@@ -87,6 +87,28 @@ TEST(Compare, HonestRoundingIsToldFromAFault) {
   EXPECT_EQ(three.first_wrong, 1);
 }
 
+// A fault that the rounded reference has too, because it is in the spec or the weights of both, is not its rounding.
+TEST(Compare, WhatIsWrongInBothIsNotRounding) {
+  const Pack vendor = pack_of({});
+  const auto of_another_spec = [](Pack pack) {
+    pack.spec_hash = "another";
+    return pack;
+  };
+  const auto faulty = [](double rounding, unsigned seed) -> Change {
+    return [rounds = noise(rounding, 0, seed)](size_t tap, int64_t row, int64_t column, float value) {
+      return rounds(tap, row, column, 1.2f * value);
+    };
+  };
+  const Pack exact = of_another_spec(pack_of(faulty(0, 1)));
+  const Pack rounded = of_another_spec(pack_of(faulty(1e-3, 1)));
+  const Pack tested = of_another_spec(pack_of(faulty(1e-3, 2), "cpu", "1.6e-3"));
+  EXPECT_EQ(compare(vendor, tested, &rounded).status().code(), StatusCode::kInvalidArgument);
+  const auto found = compare(vendor, tested, &rounded, &exact).value();
+  EXPECT_EQ(found.first_wrong, 0);
+  EXPECT_LT(found.values[0].rounding->rel_l2, 1e-2);
+  EXPECT_TRUE(compare(exact, tested, &rounded).value().passed);
+}
+
 TEST(Compare, NamesTheWorstRow) {
   const auto tail = [](size_t tap, int64_t row, int64_t, float value) {
     return tap == 0 && row == kTokens - 1 ? 1.1f * value : value;
