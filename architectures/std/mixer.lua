@@ -138,9 +138,10 @@ function mixer.kda(x, w, p, batch, layer)
   return project(reshape(y, "T", width), w, "o_proj", p.hidden)
 end
 
--- A limit of the time step; nil: none. JSON has no word for infinity: writers put Infinity, or an object around the word.
+-- A limit of the time step; nil: none. JSON has no word for infinity: writers put Infinity, an object around the word, or
+-- a number beyond all float32.
 local function step_limit(value)
-  if type(value) == "number" then return value > 0 and value < math.huge and value or nil end
+  if type(value) == "number" then return value > 0 and value < 3.4e38 and value or nil end
   value:expect("__float__", "Infinity")
 end
 

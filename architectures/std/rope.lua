@@ -190,6 +190,16 @@ function kinds.divisors(get, c, t)
   for i, f in ipairs(t.freqs) do t.freqs[i] = f / divisors[i - 1] end
 end
 
+-- Which share of a head turns: stated with the rope's parameters, beside them, or both alike.
+local function partial_share(get, c, options)
+  local own, top = get.one("number", "partial_rotary_factor"), nil
+  if not own or not options.layer_type then top = c:number("partial_rotary_factor", nil) end
+  if own and top and own ~= top then
+    error("partial_rotary_factor and rope_parameters contradict: " .. top .. " and " .. own)
+  end
+  return own or top or options.share or 1.0
+end
+
 -- options: dim (of the head), style, mla (the softmax scale takes mscale_all_dim too). For models with a table per layer
 -- type: layer_type (which object of rope_parameters), theta (what the old spelling states for it), default_theta, and
 -- unscaled (rope_scaling is not for this type), attention_factor (of yarn, where the config has none). share: the part of a head that turns where the config does not say. The second
@@ -206,8 +216,7 @@ function rope.from_config(c, options)
   if theta <= 0 then error("rope_theta is " .. theta .. ", above 0 wanted") end
   local kind = get.one("string", "rope_type", "type") or "default"
   if not kinds[kind] then unsupported("rope type '" .. kind .. "' is not known") end
-  local share = kind == "proportional" and 1.0
-    or get.one("number", "partial_rotary_factor") or c:number("partial_rotary_factor", options.share or 1.0)
+  local share = kind == "proportional" and 1.0 or partial_share(get, c, options)
   local dim = math.floor(options.dim * share)
   if dim < 2 or dim % 2 ~= 0 then error("rope over " .. dim .. " columns of a head") end
   local t = {

@@ -57,6 +57,10 @@ TEST(Rope, LinearDividesAndPartialShortens) {
   ASSERT_TRUE(partial.ok()) << partial.status().to_string();
   EXPECT_EQ(partial->get_int("length"), 4);
   EXPECT_NEAR(partial->get_floats("freqs")[1], 0.01, 1e-15);
+  const std::string within = R"("rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5})";
+  EXPECT_EQ(rope_of(within + R"(, "partial_rotary_factor": 0.5)").value().get_int("length"), 4);
+  EXPECT_NE(rope_of(within + R"(, "partial_rotary_factor": 0.25)").status().message().find("contradict: 0.25 and 0.5"),
+            std::string::npos);
   const auto proportional =
       freqs_of(R"("rope_parameters": {"rope_theta": 1e4, "rope_type": "proportional", "partial_rotary_factor": 0.5})");
   EXPECT_EQ(proportional.size(), 4u);
