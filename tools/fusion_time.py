@@ -36,9 +36,9 @@ def main():
     print(f"{'':10} {'launches':>10} {'activations':>12} {'weights':>14}")
     for name, found in [("all passes", fused), (f"without {options.without}", plain)]:
         print(f"{name:10} {found['launches']:10} {found['activation_bytes']:12} {found['weight_bytes']:14}")
-    for now, before in zip(fused["layers"], plain["layers"]):
-        print(f"layer {now['layer']:3}: launches {before['launches']} -> {now['launches']}, "
-              f"activation bytes {before['activation_bytes']} -> {now['activation_bytes']}")
+    for after, before in zip(fused["layers"], plain["layers"]):
+        print(f"layer {after['layer']:3}: launches {before['launches']} -> {after['launches']}, "
+              f"activation bytes {before['activation_bytes']} -> {after['activation_bytes']}")
     speeds = {"fused": [], "plain": []}
     for _ in range(options.rounds):
         for name, words in [("fused", []), ("plain", off)]:

@@ -36,13 +36,13 @@ def check_checkpoint(program, name):
     assert fused, f"{name}: {why}"
     plain, why = plan(program, model, "--no-pass", "all")
     assert plain, f"{name}: {why}"
-    for now, before in zip(fused["decode"]["layers"], plain["decode"]["layers"]):
-        assert now["layer"] == before["layer"]
-        ratio = before["launches"] / now["launches"]
-        print(f"{name:12} layer {now['layer']}: {before['launches']:3} launches, fused {now['launches']:3} ({ratio:.1f}x); "
-              f"{before['activation_bytes']:6} bytes moved, fused {now['activation_bytes']:6}")
-        assert ratio >= 2, f"{name}: {before['launches']} launches became {now['launches']}"
-        assert now["activation_bytes"] < before["activation_bytes"]
+    for after, before in zip(fused["decode"]["layers"], plain["decode"]["layers"]):
+        assert after["layer"] == before["layer"]
+        ratio = before["launches"] / after["launches"]
+        print(f"{name:12} layer {after['layer']}: {before['launches']:3} launches, fused {after['launches']:3} ({ratio:.1f}x); "
+              f"{before['activation_bytes']:6} bytes moved, fused {after['activation_bytes']:6}")
+        assert ratio >= 2, f"{name}: {before['launches']} launches became {after['launches']}"
+        assert after["activation_bytes"] < before["activation_bytes"]
     assert fused["lower_bound_bytes"] <= fused["arena_bytes"] <= fused["sum_bytes"]
 
 

@@ -95,7 +95,8 @@ void take_outputs(const runtime::Executor& executor, Outputs& outputs) {
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "firstlight-test-XXXXXX").string();
+  std::string name = (std::filesystem::temp_directory_path() / ("firstlight-test-" + std::string(6, 'X')))
+                         .string();  // mkdtemp names it
   FL_CHECK(::mkdtemp(name.data()) != nullptr);
   path_ = name;
 }

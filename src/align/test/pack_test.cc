@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 class Folder {
  public:
   Folder() {
-    path_ = (fs::temp_directory_path() / "firstlight_pack_XXXXXX").string();
+    path_ = (fs::temp_directory_path() / ("firstlight_pack_" + std::string(6, 'X'))).string();  // mkdtemp names it
     if (::mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   ~Folder() { fs::remove_all(path_); }
