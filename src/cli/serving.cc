@@ -32,11 +32,11 @@ std::string model_name(const std::string& path) {
 }
 
 // Makes the golden if there is none, and sets the readiness by whether it is reproduced.
-void check_golden(Session& session, std::optional<adapt::Golden> golden, int64_t vocab, server::Readiness& readiness,
+void check_golden(Session& session, std::optional<gates::Golden> golden, int64_t vocab, server::Readiness& readiness,
                   const Log& log) {
   if (!golden) {
     readiness.set_not_ready("the reference backend is computing the golden prompt");
-    auto made = adapt::make_golden(*session.loaded, {}, adapt::default_golden_prompt(session.text, vocab), 4);
+    auto made = gates::make_golden(*session.loaded, {}, gates::default_golden_prompt(session.text, vocab), 4);
     if (!made.ok()) {
       readiness.set_not_ready("no golden prompt: " + made.status().message());
       log_error(&log, "no golden prompt: " + made.status().message());
@@ -45,7 +45,7 @@ void check_golden(Session& session, std::optional<adapt::Golden> golden, int64_t
     golden = std::move(*made);
   }
   readiness.set_not_ready("the golden prompt is being reproduced");
-  const auto check = adapt::reproduce(*session.loaded->executor, *golden);
+  const auto check = gates::reproduce(*session.loaded->executor, *golden);
   if (check.ok() && check->passed) {
     readiness.set_ready();
     log_info(&log, "ready: the golden prompt is reproduced");
@@ -61,7 +61,7 @@ void check_golden(Session& session, std::optional<adapt::Golden> golden, int64_t
 
 }  // namespace
 
-Result<int> serve(Session& session, const ServingOptions& options, std::optional<adapt::Golden> golden) {
+Result<int> serve(Session& session, const ServingOptions& options, std::optional<gates::Golden> golden) {
   const Log log = FL_TRY(Log::open({}));
   Metrics metrics;
   server::Readiness readiness;

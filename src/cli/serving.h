@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "adapt/golden.h"
 #include "cli/session.h"
+#include "gates/golden.h"
 
 namespace firstlight::cli {
 
@@ -22,6 +22,6 @@ struct ServingOptions {
 // Serves until SIGINT or SIGTERM. Ready only once the golden has been reproduced; without one the reference backend
 // makes it first, while /health answers already. The answer no (the golden is not reproduced) keeps serving health,
 // never ready.
-Result<int> serve(Session& session, const ServingOptions& options, std::optional<adapt::Golden> golden);
+Result<int> serve(Session& session, const ServingOptions& options, std::optional<gates::Golden> golden);
 
 }  // namespace firstlight::cli

@@ -3,12 +3,12 @@
 #include <chrono>
 #include <cstdio>
 
-#include "adapt/gates.h"
 #include "base/json.h"
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/serving.h"
 #include "cli/verbs.h"
+#include "gates/gates.h"
 
 namespace firstlight::cli {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kAnswerTokens = 48;
 
 // The model answers. A model without a tokenizer continues a few token ids. Fills in what the gate found.
-Result<std::string> answer(Session& session, const AdaptFlags& flags, const adapt::AdaptResult& result,
-                           adapt::Gate& gate) {
+Result<std::string> answer(Session& session, const AdaptFlags& flags, const gates::AdaptResult& result,
+                           gates::Gate& gate) {
   request::Request request{.id = "adapt", .max_tokens = kAnswerTokens};
   request.sampling.temperature = 0;
   const bool has_text = session.text.tokenizer.has_value();
@@ -47,8 +47,8 @@ Result<std::string> answer(Session& session, const AdaptFlags& flags, const adap
 }
 
 // The last gate. What goes wrong in answering closes it, as it does with the others; a fault of our own is an error.
-Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, adapt::AdaptResult& result) {
-  adapt::Gate gate{.level = "answer", .evidence = "{}"};
+Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, gates::AdaptResult& result) {
+  gates::Gate gate{.level = "answer", .evidence = "{}"};
   const auto start = std::chrono::steady_clock::now();
   const auto text = answer(session, flags, result, gate);
   gate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -63,13 +63,13 @@ Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, adapt
   return text.ok() ? *text : "";
 }
 
-void print_gate(const adapt::Gate& gate) {
+void print_gate(const gates::Gate& gate) {
   std::fprintf(stderr, "%-8s %-6s %7.2f s  %s\n", gate.level.c_str(), gate.passed ? "passed" : "FAILED", gate.seconds,
                gate.summary.c_str());
 }
 
 // The status a failed gate stands for: bad input is 2, as everywhere; a verdict is 1.
-int exit_status_of(const adapt::AdaptResult& result) {
+int exit_status_of(const gates::AdaptResult& result) {
   if (result.passed) return 0;
   const std::string& level = result.gates.back().level;
   const auto evidence = parse_json(result.gates.back().evidence);
@@ -82,12 +82,12 @@ int exit_status_of(const adapt::AdaptResult& result) {
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
   if (!flags.targets.empty()) return unsupported("--targets: this build has no performance gate yet; bench measures");
-  adapt::GateOptions options;
+  gates::GateOptions options;
   options.bring_up = FL_TRY(bring_up_options(common));
   options.bring_up.load_progress = LoadProgress();
   options.baseline = flags.baseline;
   options.gate_done = print_gate;
-  auto result = FL_TRY(adapt::run_gates(common.model, options));
+  auto result = FL_TRY(gates::run_gates(common.model, options));
   Session session;
   std::string text;
   if (result.passed) {
@@ -97,9 +97,9 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
     print_gate(result.gates.back());
   }
   std::string page;
-  if (!flags.report.empty()) page = FL_TRY(adapt::write_report(flags.report, common.model, result, text));
+  if (!flags.report.empty()) page = FL_TRY(gates::write_report(flags.report, common.model, result, text));
   if (common.json) {
-    print_json(adapt::report_json(result, page, text));
+    print_json(gates::report_json(result, page, text));
   } else {
     if (!text.empty()) std::printf("%s\n", text.c_str());
     if (!page.empty()) std::fprintf(stderr, "report: %s\n", page.c_str());

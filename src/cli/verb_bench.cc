@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "adapt/benchmark.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "device/cpu/detect.h"
 #include "device/cpu/measure.h"
+#include "gates/benchmark.h"
 
 namespace firstlight::cli {
 
 Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
-  adapt::BenchmarkOptions options;
+  gates::BenchmarkOptions options;
   options.prompts = FL_TRY(parse_integers("--prompt", flags.prompt));
   options.depths = FL_TRY(parse_integers("--depth", flags.depth));
   options.batches = FL_TRY(parse_integers("--batch", flags.batch));
@@ -29,7 +29,7 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
   Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});
   options.row_done = [&] { bar.advance(1); };
-  const auto rows = FL_TRY(adapt::benchmark(*session.loaded->executor, options));
+  const auto rows = FL_TRY(gates::benchmark(*session.loaded->executor, options));
   bar.finish();
   const bool on_cpu = session.loaded->device == nullptr;  // the roof is the CPU's
   const target::CpuRoof roof =

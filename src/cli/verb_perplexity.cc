@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // perplexity: of a text file, in windows that each begin with BOS where the tokenizer has one to add.
 #include <cstdio>
-#include "adapt/perplexity.h"
+#include "gates/perplexity.h"
 
 #include "base/file_map.h"
 #include "base/json.h"
@@ -18,7 +18,7 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
   const auto tokens = FL_TRY(tokenizer.encode(content, {.add_special = false, .parse_special = false}));
   Progress bar("perplexity", static_cast<int64_t>(tokens.size()), {.unit_name = "tok"});
   int64_t last = 0;
-  const auto result = FL_TRY(adapt::perplexity(*session.loaded->executor, tokens,
+  const auto result = FL_TRY(gates::perplexity(*session.loaded->executor, tokens,
                                                {.window = flags.window,
                                                 .stride = flags.stride,
                                                 .bos = tokenizer.adds_bos() ? tokenizer.bos_id() : std::nullopt,

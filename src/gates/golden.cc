@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/golden.h"
+#include "gates/golden.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "engine/sampler.h"
 #include "engine/scorer.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 // Keeps every row that is visited.
@@ -33,7 +33,7 @@ Status check_rows(const Golden& golden, size_t from = 0) {
 
 }  // namespace
 
-std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t vocab_size) {
+std::vector<int32_t> default_golden_prompt(const adapt::TextAssets& assets, int64_t vocab_size) {
   if (assets.tokenizer) {
     auto ids = assets.tokenizer->encode("The sun rises in the east and sets in the");
     if (ids.ok() && !ids->empty()) return std::move(*ids);
@@ -44,16 +44,16 @@ std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t voc
   return ids;
 }
 
-Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& options, const std::vector<int32_t>& prompt,
-                           int64_t continuation) {
+Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
+                           const std::vector<int32_t>& prompt, int64_t continuation) {
   if (prompt.empty()) return invalid_argument("a golden prompt of at least one token wanted");
-  BringUpOptions plain;
+  adapt::BringUpOptions plain;
   plain.backend = catalog::Backend::kReference;
   plain.headroom = options.headroom;
   const auto num_prompt = static_cast<int64_t>(prompt.size());
   plain.buckets = {{1, 1}, {num_prompt, num_prompt}};
   const target::CpuTarget target = device::detect_cpu();
-  auto plan = FL_TRY(compiler::compile(loaded.model.graph, compile_options(plain, target)));
+  auto plan = FL_TRY(compiler::compile(loaded.model.graph, adapt::compile_options(plain, target)));
   const auto executor = FL_TRY(load(*loaded.checkpoint, std::move(plan), *loaded.pool, plain, target));
   Golden golden{.origin = "reference backend", .tokens = prompt, .num_prompt = num_prompt};
   auto sequence = FL_TRY(engine::ScoredSequence::create(*executor, num_prompt + continuation));
@@ -143,4 +143,4 @@ Result<GoldenCheck> reproduce(runtime::Executor& executor, const Golden& golden)
   return check;
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

@@ -7,7 +7,7 @@
 
 #include "plan/plan.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 // Relative L2 distance of one row of logits that rounding alone explains.
 double logits_bound(const plan::Plan& plan);
@@ -22,4 +22,4 @@ struct RowComparison {
 };
 RowComparison compare_rows(std::span<const float> found, std::span<const float> wanted, double bound);
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

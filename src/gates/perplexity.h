@@ -9,7 +9,7 @@
 
 #include "runtime/executor.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 struct PerplexityOptions {
   int64_t window = 512;        // tokens a window holds, BOS included
@@ -30,4 +30,4 @@ struct Perplexity {
 Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32_t> tokens,
                               const PerplexityOptions& options);
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "adapt/gates.h"
 #include "adapt/test/golden_model.h"
 #include "base/file_map.h"
+#include "gates/gates.h"
 #include "text/chat_template.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 AdaptResult two_gates() {
@@ -40,14 +40,14 @@ TEST(Report, TheDocumentHoldsEveryGate) {
 }
 
 TEST(Report, FilesExistAndParse) {
-  const TestFolder folder;
+  const adapt::TestFolder folder;
   const std::string directory = folder / "made/on/the/way";
   const auto page = write_report(directory, "models/<x>", two_gates(), "2 < 3 & \"so\" on");
   ASSERT_TRUE(page.ok()) << page.status().message();
   EXPECT_EQ(*page, directory + "/report.html");
-  EXPECT_EQ(read_json_file(directory + "/intake.json")["a"], 1);
-  EXPECT_EQ(read_json_file(directory + "/model.json")["worst"], 0.5);
-  EXPECT_EQ(read_json_file(directory + "/report.json")["gates"].size(), 2u);
+  EXPECT_EQ(adapt::read_json_file(directory + "/intake.json")["a"], 1);
+  EXPECT_EQ(adapt::read_json_file(directory + "/model.json")["worst"], 0.5);
+  EXPECT_EQ(adapt::read_json_file(directory + "/report.json")["gates"].size(), 2u);
   const std::string html = read(*page);
   EXPECT_NE(html.find("A gate is closed."), std::string::npos);
   EXPECT_NE(html.find("models/&lt;x&gt;"), std::string::npos);
@@ -63,10 +63,10 @@ TEST(Report, FilesExistAndParse) {
 }
 
 TEST(Report, AFolderThatCannotBeIsAnError) {
-  const TestFolder folder;
-  write_text(folder / "file", "x");
+  const adapt::TestFolder folder;
+  adapt::write_text(folder / "file", "x");
   EXPECT_FALSE(write_report(folder / "file/report", "m", two_gates(), "").ok());
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

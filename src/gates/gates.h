@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "adapt/bring_up.h"
-#include "adapt/golden.h"
 #include "base/json_fwd.h"
+#include "gates/golden.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 struct Gate {
   std::string level;  // "intake", "coverage", "plan", "load", "model", "answer"
@@ -23,7 +23,7 @@ struct Gate {
 };
 
 struct GateOptions {
-  BringUpOptions bring_up;
+  adapt::BringUpOptions bring_up;
   std::string baseline;  // a recording (golden.h); empty: the reference backend makes one
   int64_t golden_continuation = 4;
   std::function<void(const Gate& gate)> gate_done;  // as soon as each gate's verdict is there
@@ -32,9 +32,9 @@ struct GateOptions {
 struct AdaptResult {
   bool passed = false;
   std::vector<Gate> gates;
-  std::unique_ptr<LoadedModel> loaded;  // when the load gate was passed
-  TextAssets text;                      // with it
-  Golden golden;                        // when the model gate was reached
+  std::unique_ptr<adapt::LoadedModel> loaded;  // when the load gate was passed
+  adapt::TextAssets text;                      // with it
+  Golden golden;                               // when the model gate was reached
 };
 
 // A gate that fails ends the row: `passed` is false, and the gate says why. Errors: only faults of our own.
@@ -48,4 +48,4 @@ Result<std::string> write_report(const std::string& directory, const std::string
 // {"passed", "gates": […], "report", "answer"}.
 Json report_json(const AdaptResult& result, const std::string& report_path, const std::string& answer);
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

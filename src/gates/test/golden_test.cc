@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/golden.h"
+#include "gates/golden.h"
 
 #include <gtest/gtest.h>
 
@@ -9,16 +9,16 @@
 #include "adapt/test/golden_model.h"
 #include "text/chat_template.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 class GoldenTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { model_ = bring_up_golden(); }
+  static void SetUpTestSuite() { model_ = adapt::bring_up_golden(); }
   static void TearDownTestSuite() { model_ = nullptr; }
   void SetUp() override { ASSERT_NE(model_, nullptr); }
   static Golden recording() {
-    auto golden = read_golden(golden_path());
+    auto golden = read_golden(adapt::golden_path());
     EXPECT_TRUE(golden.ok()) << golden.status().message();
     return *golden;
   }
@@ -27,12 +27,12 @@ class GoldenTest : public testing::Test {
     EXPECT_TRUE(result.ok()) << result.status().message();
     return *result;
   }
-  static inline std::unique_ptr<LoadedModel> model_;
+  static inline std::unique_ptr<adapt::LoadedModel> model_;
 };
 
 TEST_F(GoldenTest, ARecordingOfAnotherEngineIsReproduced) {
   const Golden golden = recording();
-  EXPECT_EQ(golden.tokens, golden_ids("prompt"));
+  EXPECT_EQ(golden.tokens, adapt::golden_ids("prompt"));
   EXPECT_EQ(golden.num_prompt, static_cast<int64_t>(golden.tokens.size()));
   EXPECT_NE(golden.origin.find("transformers"), std::string::npos) << golden.origin;
   const GoldenCheck found = check(golden);
@@ -45,8 +45,8 @@ TEST_F(GoldenTest, ARecordingOfAnotherEngineIsReproduced) {
 }
 
 TEST_F(GoldenTest, WhatTheReferenceMakesIsWhatTheRecordingHolds) {
-  const auto prompt = golden_ids("prompt"), continuation = golden_ids("continuation");
-  const auto made = make_golden(*model_, quick_options(), prompt, 5);
+  const auto prompt = adapt::golden_ids("prompt"), continuation = adapt::golden_ids("continuation");
+  const auto made = make_golden(*model_, adapt::quick_options(), prompt, 5);
   ASSERT_TRUE(made.ok()) << made.status().message();
   ASSERT_EQ(made->tokens.size(), prompt.size() + 5);
   EXPECT_EQ(std::vector<int32_t>(made->tokens.begin() + made->num_prompt, made->tokens.end()),
@@ -60,12 +60,12 @@ TEST_F(GoldenTest, WhatTheReferenceMakesIsWhatTheRecordingHolds) {
 }
 
 TEST_F(GoldenTest, ShortPromptsWork) {
-  const auto one = make_golden(*model_, quick_options(), {5}, 0);
+  const auto one = make_golden(*model_, adapt::quick_options(), {5}, 0);
   ASSERT_TRUE(one.ok()) << one.status().message();
   EXPECT_EQ(one->logits.size(), 1u);
   EXPECT_TRUE(check(*one).passed);
-  EXPECT_EQ(make_golden(*model_, quick_options(), {}, 4).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(make_golden(*model_, quick_options(), {64}, 4).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(make_golden(*model_, adapt::quick_options(), {}, 4).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(make_golden(*model_, adapt::quick_options(), {64}, 4).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(GoldenTest, AWrongRowIsFoundAtItsPlace) {
@@ -97,16 +97,16 @@ void spoil(const std::string& path) {
 }
 
 TEST_F(GoldenTest, ABaselineThatIsNoNumberIsNone) {
-  const TestFolder folder;
+  const adapt::TestFolder folder;
   folder.copy_golden();
   spoil(folder / "golden.safetensors");
   const auto recorded = read_golden(folder.path());
   EXPECT_EQ(recorded.status().code(), StatusCode::kInvalidData);
   EXPECT_NE(recorded.status().message().find("NaN"), std::string::npos) << recorded.status().message();
   spoil(folder / "model.safetensors");
-  const auto broken = bring_up(folder.path(), quick_options());
+  const auto broken = bring_up(folder.path(), adapt::quick_options());
   ASSERT_TRUE(broken.ok()) << broken.status().message();
-  const auto made = make_golden(**broken, quick_options(), {5, 6}, 3);
+  const auto made = make_golden(**broken, adapt::quick_options(), {5, 6}, 3);
   EXPECT_EQ(made.status().code(), StatusCode::kInvalidData);
   EXPECT_NE(made.status().message().find("position 0"), std::string::npos) << made.status().message();
 }
@@ -136,35 +136,35 @@ TEST_F(GoldenTest, AGoldenOfAnotherShapeIsNoVerdict) {
 
 TEST(ReadGolden, NamesTheFileAndTheFault) {
   EXPECT_EQ(read_golden("/no/such/pack").status().code(), StatusCode::kNotFound);
-  const TestFolder folder;
+  const adapt::TestFolder folder;
   folder.copy_golden();
   for (const char* text : {"", "[]", "{}", R"({"prompt":[]})", R"({"prompt":7})", R"({"prompt":["a"]})",
                            R"({"prompt":[1.5]})", R"({"prompt":[-1]})", R"({"prompt":[4294967297]})",
                            R"({"prompt":[18446744073709551617]})", R"({"prompt":[1,2]})"}) {
-    write_text(folder / "golden.json", text);
+    adapt::write_text(folder / "golden.json", text);
     const Status status = read_golden(folder.path()).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidData) << text;
     EXPECT_NE(status.message().find(folder / "golden."), std::string::npos) << status.message();
   }
   folder.copy_golden();
-  write_text(folder / "golden.safetensors", "short");
+  adapt::write_text(folder / "golden.safetensors", "short");
   EXPECT_EQ(read_golden(folder.path()).status().code(), StatusCode::kInvalidData);
 }
 
 TEST(DefaultGoldenPrompt, IsTextWhereThereIsATokenizer) {
-  const TestFolder folder;
-  write_text(folder / "tokenizer.json", character_tokenizer());
-  const TextAssets assets = load_text_assets(folder.path(), nullptr);
+  const adapt::TestFolder folder;
+  adapt::write_text(folder / "tokenizer.json", adapt::character_tokenizer());
+  const adapt::TextAssets assets = adapt::load_text_assets(folder.path(), nullptr);
   ASSERT_TRUE(assets.tokenizer.has_value()) << assets.tokenizer_error;
   const auto ids = default_golden_prompt(assets, 64);
   EXPECT_EQ(assets.tokenizer->decode(ids).find("he sun"), 0u) << "of single characters, and no T among them";
 }
 
 TEST(DefaultGoldenPrompt, IsSpreadOverTheVocabularyWhereThereIsNone) {
-  const auto ids = default_golden_prompt(TextAssets(), 900);
+  const auto ids = default_golden_prompt(adapt::TextAssets(), 900);
   EXPECT_EQ(ids, (std::vector<int32_t>{100, 200, 300, 400, 500, 600, 700, 800}));
-  for (const int32_t id : default_golden_prompt(TextAssets(), 1)) EXPECT_EQ(id, 0);
+  for (const int32_t id : default_golden_prompt(adapt::TextAssets(), 1)) EXPECT_EQ(id, 0);
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

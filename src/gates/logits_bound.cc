@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/logits_bound.h"
+#include "gates/logits_bound.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "align/rounding.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 double logits_bound(const plan::Plan& plan) {
   constexpr double kSpread = 4;  // errors add up like a random walk; a row may be this far from the usual one
   const align::Rounding rounding = align::rounding_of(plan);
@@ -42,4 +42,4 @@ RowComparison compare_rows(std::span<const float> found, std::span<const float> 
   return row;
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

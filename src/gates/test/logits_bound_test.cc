@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/logits_bound.h"
+#include "gates/logits_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -8,16 +8,16 @@
 
 #include "adapt/test/golden_model.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 // The figures of docs/numerics.md, "Whole models", for a model of two layers.
 double bound_of(const std::string& name, catalog::Backend backend, std::optional<catalog::ComputeMode> compute,
                 std::optional<tensor::DType> state) {
-  BringUpOptions options = quick_options(backend);
+  adapt::BringUpOptions options = adapt::quick_options(backend);
   options.compute = compute;
   options.state_dtype = state;
-  const auto loaded = bring_up_golden(options, name);
+  const auto loaded = adapt::bring_up_golden(options, name);
   return loaded == nullptr ? -1 : logits_bound(loaded->executor->plan());
 }
 
@@ -75,4 +75,4 @@ TEST(CompareRows, ARowOfZerosIsComparedAbsolutely) {
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

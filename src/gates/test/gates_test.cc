@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/gates.h"
+#include "gates/gates.h"
 
 #include <gtest/gtest.h>
 
 #include "adapt/test/golden_model.h"
 #include "text/chat_template.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 GateOptions options_for(catalog::Backend backend, const std::string& baseline = "") {
   GateOptions options{.baseline = baseline};
-  options.bring_up = quick_options(backend);
+  options.bring_up = adapt::quick_options(backend);
   return options;
 }
 
@@ -49,7 +49,7 @@ TEST(Gates, OpenOneAfterTheOther) {
     std::vector<std::string> told;
     GateOptions options = options_for(backend);
     options.gate_done = [&](const Gate& gate) { told.push_back(gate.level); };
-    const AdaptResult result = run(golden_path(), options);
+    const AdaptResult result = run(adapt::golden_path(), options);
     EXPECT_TRUE(result.passed);
     EXPECT_EQ(levels(result), (std::vector<std::string>{"intake", "coverage", "plan", "load", "model"}));
     EXPECT_EQ(told, levels(result));
@@ -69,21 +69,22 @@ TEST(Gates, OpenOneAfterTheOther) {
 }
 
 TEST(Gates, ARecordingIsTheBaseline) {
-  const AdaptResult result = run(golden_path(), options_for(catalog::Backend::kCpu, golden_path()));
+  const AdaptResult result = run(adapt::golden_path(), options_for(catalog::Backend::kCpu, adapt::golden_path()));
   EXPECT_TRUE(result.passed);
   EXPECT_NE(evidence(result, "model")["baseline"].get<std::string>().find("transformers"), std::string::npos);
-  EXPECT_EQ(evidence(result, "model")["rows"], golden_ids("prompt").size());
+  EXPECT_EQ(evidence(result, "model")["rows"], adapt::golden_ids("prompt").size());
 }
 
 TEST(Gates, AnotherModelsRecordingClosesTheModelGate) {
-  const AdaptResult result = run(golden_path("llama_bias"), options_for(catalog::Backend::kReference, golden_path()));
+  const AdaptResult result =
+      run(adapt::golden_path("llama_bias"), options_for(catalog::Backend::kReference, adapt::golden_path()));
   expect_closed_at(result, "model");
   EXPECT_FALSE(evidence(result, "model").contains("error")) << "a verdict, not a fault";
   EXPECT_EQ(evidence(result, "model")["first_wrong_position"], 0);
 }
 
 TEST(Gates, ABaselineThatIsNoneIsAnError) {
-  const AdaptResult result = run(golden_path(), options_for(catalog::Backend::kReference, "/no/such/pack"));
+  const AdaptResult result = run(adapt::golden_path(), options_for(catalog::Backend::kReference, "/no/such/pack"));
   expect_closed_at(result, "model");
   EXPECT_EQ(evidence(result, "model")["error"]["code"], "not found");
   EXPECT_NE(result.gates.back().summary.find("/no/such/pack"), std::string::npos);
@@ -97,12 +98,12 @@ TEST(Gates, NoModelEndsAtIntake) {
 }
 
 TEST(Gates, AnUnknownKeyEndsAtIntakeUnlessThatOneIsAdmitted) {
-  const TestFolder folder;
+  const adapt::TestFolder folder;
   folder.copy_golden();
-  Json config = read_json_file(folder / "config.json");
+  Json config = adapt::read_json_file(folder / "config.json");
   config["swiglu_limit"] = 7.0;
   config["other_limit"] = 8.0;
-  write_text(folder / "config.json", dump_json(config));
+  adapt::write_text(folder / "config.json", dump_json(config));
   GateOptions options = options_for(catalog::Backend::kReference);
   options.bring_up.intake.allow_unbound = {"swiglu_limit"};
   const AdaptResult refused = run(folder.path(), options);
@@ -117,7 +118,7 @@ TEST(Gates, AnUnknownKeyEndsAtIntakeUnlessThatOneIsAdmitted) {
 TEST(Gates, WhatDoesNotFitEndsAtLoad) {
   GateOptions options = options_for(catalog::Backend::kCpu);
   options.bring_up.headroom = 1;
-  const AdaptResult result = run(golden_path(), options);
+  const AdaptResult result = run(adapt::golden_path(), options);
   expect_closed_at(result, "load");
   EXPECT_EQ(evidence(result, "load")["error"]["code"], "out of memory");
 }
@@ -125,10 +126,10 @@ TEST(Gates, WhatDoesNotFitEndsAtLoad) {
 TEST(Gates, AnUnknownPassEndsAtThePlan) {
   GateOptions options = options_for(catalog::Backend::kCpu);
   options.bring_up.disabled_passes = {"no_such_pass"};
-  const AdaptResult result = run(golden_path(), options);
+  const AdaptResult result = run(adapt::golden_path(), options);
   expect_closed_at(result, "plan");
   EXPECT_NE(result.gates.back().summary.find("no_such_pass"), std::string::npos);
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/perplexity.h"
+#include "gates/perplexity.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "engine/sampler.h"
 #include "engine/scorer.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32_t> tokens,
                               const PerplexityOptions& options) {
@@ -51,4 +51,4 @@ Result<Perplexity> perplexity(runtime::Executor& executor, std::span<const int32
   return result;
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/gates.h"
+#include "gates/gates.h"
 
 #include <chrono>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "device/cpu/detect.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 std::string format(const char* pattern, auto... values) {
@@ -22,7 +22,7 @@ class GateRunner {
       : path_(path), options_(options), target_(device::detect_cpu()) {}
 
   Result<AdaptResult> run() {
-    result_.loaded = std::make_unique<LoadedModel>();
+    result_.loaded = std::make_unique<adapt::LoadedModel>();
     result_.passed = gate("intake", [&](Gate& g) { return intake(g); }) &&
                      gate("coverage", [&](Gate& g) { return coverage(g); }) &&
                      gate("plan", [&](Gate& g) { return plan(g); }) && gate("load", [&](Gate& g) { return load(g); }) &&
@@ -50,7 +50,7 @@ class GateRunner {
     return gate.passed;
   }
 
-  LoadedModel& loaded() { return *result_.loaded; }
+  adapt::LoadedModel& loaded() { return *result_.loaded; }
 
   Status intake(Gate& gate) {
     loaded().checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(path_)));
@@ -90,8 +90,8 @@ class GateRunner {
   }
 
   Status plan(Gate& gate) {
-    plan_ =
-        FL_TRY(compiler::compile(loaded().model.graph, compile_options(options_.bring_up, target_), &loaded().passes));
+    plan_ = FL_TRY(
+        compiler::compile(loaded().model.graph, adapt::compile_options(options_.bring_up, target_), &loaded().passes));
     const plan::Bucket& bucket = plan_.buckets.back();
     Json passes = Json::array();
     for (const auto& record : loaded().passes) {
@@ -113,11 +113,11 @@ class GateRunner {
 
   Status load(Gate& gate) {
     loaded().pool = FL_TRY(ThreadPool::create({.num_threads = options_.bring_up.num_threads}));
-    BringUpOptions bring_up = options_.bring_up;
-    loaded().device = FL_TRY(open_backend(bring_up));
+    adapt::BringUpOptions bring_up = options_.bring_up;
+    loaded().device = FL_TRY(adapt::open_backend(bring_up));
     bring_up.device = loaded().device.get();
     loaded().executor = FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, bring_up, target_));
-    result_.text = load_text_assets(path_, loaded().checkpoint.get());
+    result_.text = adapt::load_text_assets(path_, loaded().checkpoint.get());
     const auto& memory = loaded().executor->memory();
     gate.passed = true;
     gate.summary = format("%.1f MB of weights made, %.1f MB read in place, %d threads",
@@ -182,4 +182,4 @@ Result<AdaptResult> run_gates(const std::string& path, const GateOptions& option
   return GateRunner(path, options).run();
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

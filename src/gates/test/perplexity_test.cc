@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against the definition written out plainly: which tokens count, and behind what they are seen.
-#include "adapt/perplexity.h"
+#include "gates/perplexity.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include "adapt/test/golden_model.h"
 #include "engine/scorer.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 class PerplexityTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { model_ = bring_up_golden(); }
+  static void SetUpTestSuite() { model_ = adapt::bring_up_golden(); }
   static void TearDownTestSuite() { model_ = nullptr; }
   void SetUp() override {
     ASSERT_NE(model_, nullptr);
@@ -64,7 +64,7 @@ class PerplexityTest : public testing::Test {
     return perplexity(*model_->executor, tokens, options);
   }
 
-  static inline std::unique_ptr<LoadedModel> model_;
+  static inline std::unique_ptr<adapt::LoadedModel> model_;
   std::vector<int32_t> text_;
 };
 
@@ -139,4 +139,4 @@ TEST_F(PerplexityTest, AHugeWindowIsTheWholeText) {
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/benchmark.h"
+#include "gates/benchmark.h"
 
 #include <gtest/gtest.h>
 
@@ -8,19 +8,19 @@
 
 #include "adapt/test/golden_model.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 class BenchmarkTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    BringUpOptions options = quick_options(catalog::Backend::kCpu);
+    adapt::BringUpOptions options = adapt::quick_options(catalog::Backend::kCpu);
     options.buckets = {{4, 4}, {16, 4}};  // prompts come in pieces
-    model_ = bring_up_golden(options);
+    model_ = adapt::bring_up_golden(options);
   }
   static void TearDownTestSuite() { model_ = nullptr; }
   void SetUp() override { ASSERT_NE(model_, nullptr); }
-  static inline std::unique_ptr<LoadedModel> model_;
+  static inline std::unique_ptr<adapt::LoadedModel> model_;
 };
 
 TEST_F(BenchmarkTest, ARowForEachCombination) {
@@ -76,4 +76,4 @@ TEST_F(BenchmarkTest, RefusesWhatItCannotRun) {
 }
 
 }  // namespace
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

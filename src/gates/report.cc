@@ -2,11 +2,11 @@
 // The report of an adaptation: JSON for machines, one HTML page for people.
 #include <filesystem>
 
-#include "adapt/gates.h"
 #include "base/file_map.h"
 #include "base/json.h"
+#include "gates/gates.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ Result<std::string> write_report(const std::string& directory, const std::string
   return page;
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

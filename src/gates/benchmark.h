@@ -8,7 +8,7 @@
 
 #include "runtime/executor.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 struct BenchmarkOptions {
   std::vector<int64_t> prompts = {512};
@@ -29,4 +29,4 @@ struct BenchmarkRow {
 // up. Errors: kInvalidArgument for a length or a batch out of range, or a model without logits.
 Result<std::vector<BenchmarkRow>> benchmark(runtime::Executor& executor, const BenchmarkOptions& options);
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

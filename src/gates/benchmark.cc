@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapt/benchmark.h"
+#include "gates/benchmark.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include "kv/state_cache.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -134,4 +134,4 @@ Result<std::vector<BenchmarkRow>> benchmark(runtime::Executor& executor, const B
   return rows;
 }
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates

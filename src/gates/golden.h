@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "adapt/bring_up.h"
-#include "adapt/logits_bound.h"
 #include "adapt/text_assets.h"
+#include "gates/logits_bound.h"
 
-namespace firstlight::adapt {
+namespace firstlight::gates {
 
 struct Golden {
   std::string origin;           // "reference backend", or where the recording comes from
@@ -23,13 +23,13 @@ struct Golden {
 
 // A prompt to make a golden from: a plain sentence by the model's tokenizer, or where it has none ids from all over the
 // vocabulary.
-std::vector<int32_t> default_golden_prompt(const TextAssets& assets, int64_t vocab_size);
+std::vector<int32_t> default_golden_prompt(const adapt::TextAssets& assets, int64_t vocab_size);
 
 // Runs the model on the reference backend: the logits of `prompt` and of a greedy continuation. The checkpoint's
 // weights are read in place, so this needs little memory, and time for about (prompt + continuation) * parameters
 // multiplications. Errors: kInvalidData (logits that are no numbers: of the weights, or of the spec).
-Result<Golden> make_golden(const LoadedModel& loaded, const BringUpOptions& options, const std::vector<int32_t>& prompt,
-                           int64_t continuation);
+Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
+                           const std::vector<int32_t>& prompt, int64_t continuation);
 
 // A recording: DIRECTORY/golden.json ("prompt", and "reference" saying where it comes from) with
 // DIRECTORY/golden.safetensors
@@ -49,4 +49,4 @@ struct GoldenCheck {
 // Feeds the golden's tokens (prompt at once, the continuation one by one) and compares each row.
 Result<GoldenCheck> reproduce(runtime::Executor& executor, const Golden& golden);
 
-}  // namespace firstlight::adapt
+}  // namespace firstlight::gates
