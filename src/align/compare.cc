@@ -9,15 +9,10 @@
 #include <set>
 
 #include "align/sketch.h"
+#include "tolerance/tolerances.h"
 
 namespace firstlight::align {
 namespace {
-
-constexpr double kFloor = 2e-5;       // what two float32 computations may differ by (docs/numerics.md, "Whole models")
-constexpr double kSpread = 4;         // without a rounded reference: how far a value may be from the usual one
-constexpr double kHonest = 3;         // with one: how many times its distance
-constexpr double kApart = 2;          // and from the rounded reference: the root of 2, were the two independent
-constexpr double kTurnedRows = 0.05;  // routing decisions that rounding may turn
 
 int32_t ordered(float value) {
   const auto bits = std::bit_cast<int32_t>(value);
@@ -301,15 +296,15 @@ void judge(ValueComparison& value, double rounding, double products) {
   const Distance& found = value.found;
   if (value.info.is_integer) {
     const bool exact = rounding < 1e-6 && !value.rounding;
-    value.allowed = exact ? 0 : kTurnedRows + (value.rounding ? 2 * value.rounding->mismatch : 0);
+    value.allowed = exact ? 0 : tolerance::kTurnedRows + (value.rounding ? 2 * value.rounding->mismatch : 0);
     value.passed = found.finite && found.mismatch <= value.allowed;
     return;
   }
-  value.allowed = value.rounding ? std::max(kFloor, kHonest * value.rounding->rel_l2)
-                                 : std::max(kFloor, kSpread * rounding * std::sqrt(products));
+  value.allowed =
+      value.rounding ? tolerance::explained_by(value.rounding->rel_l2) : tolerance::explained(rounding, products);
   value.passed = found.finite && found.rel_l2 <= value.allowed;  // false for NaN
   if (value.beyond) {
-    value.passed = value.passed && value.beyond->rel_l2 <= std::max(kFloor, kApart * value.rounding->rel_l2);
+    value.passed = value.passed && value.beyond->rel_l2 <= tolerance::apart_from_rounded(value.rounding->rel_l2);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/compute_modes.h"
 #include "ir/rewrite.h"
 #include "ir/verify.h"
+#include "tolerance/tolerances.h"
 
 namespace firstlight::align {
 namespace {
@@ -19,10 +20,7 @@ double product_error(const plan::Block& block) {
   for (const plan::Step& step : block.steps) {
     if (const auto* kernel = std::get_if<plan::KernelStep>(&step.body)) {
       if (!kernel->attributes.has("compute")) continue;
-      const std::string& mode = kernel->attributes.get_string("compute");
-      // w8a8: half a step of max/127 uniform, with a block's maximum at about 3 times its rms: 3/254/sqrt(3).
-      // bf16: 2^-9 uniform on both operands.
-      worst = std::max(worst, mode == "w8a8" ? 6.8e-3 : mode == "bf16" ? 1.6e-3 : 3e-8);
+      worst = std::max(worst, tolerance::product_rounding(kernel->attributes.get_string("compute")));
     } else if (const auto* experts = std::get_if<plan::PerExpertStep>(&step.body)) {
       worst = std::max(worst, product_error(*experts->body));
     }
@@ -30,16 +28,10 @@ double product_error(const plan::Block& block) {
   return worst;
 }
 
-// Values as they are stored, and keys, whose error a score of size 2 carries into the softmax: the root of 1 + 2^2
-// times the rounding.
 double state_error(const plan::Plan& plan) {
   double worst = 0;
   for (const auto& state : plan.states) {
-    for (const auto& part : state.components) {
-      worst = std::max(worst, part.dtype == tensor::DType::kF16    ? 3.1e-4  // 2^-12, uniform
-                              : part.dtype == tensor::DType::kBF16 ? 2.5e-3
-                                                                   : 0.0);
-    }
+    for (const auto& part : state.components) worst = std::max(worst, tolerance::state_rounding(part.dtype));
   }
   return worst;
 }
@@ -110,14 +102,10 @@ class Rounder {
 }  // namespace
 
 Rounding rounding_of(const plan::Plan& plan) {
-  // Of q and of k and v in two low-rank factors each (three for k and v: the first is shared), output, gate, up, down.
-  constexpr double kProductsPerLayer = 9;
-  // A recurrence multiplies up to five of them with one another (input, key, query, gate, and the step, which also
-  // stands in the exponent of the decay), and what it keeps carries all their errors on.
-  constexpr double kProductsPerRecurrence = 27;
+  using tolerance::kProductsPerLayer;
   double products = 0;
   for (const auto& state : plan.states)
-    products += state.kind == ops::StateKind::kFixed ? kProductsPerRecurrence : kProductsPerLayer;
+    products += state.kind == ops::StateKind::kFixed ? tolerance::kProductsPerRecurrence : kProductsPerLayer;
   const auto layers = static_cast<double>(std::max<size_t>(plan.states.size(), 1));
   return {.step = std::hypot(product_error(plan.body), state_error(plan)),
           .products_per_layer = plan.states.empty() ? kProductsPerLayer : products / layers};

@@ -39,6 +39,7 @@ int exit_status(StatusCode code) {
 struct CommandLine {
   CommonFlags common;
   AdaptFlags adapt;
+  ValidateFlags validate;
   GraphFlags graph;
   RunFlags run;
   LogitsFlags logits;
@@ -134,6 +135,15 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   adapt->add_option("-p,--prompt", line.adapt.prompt, "what to ask in the end");
   adapt->add_flag("--serve", line.adapt.serve, "serve when all gates are open");
   add_server_flags(adapt, line.adapt.host, line.adapt.port, line.adapt.api_key);
+
+  CLI::App* validate = add_verb(app, line, "validate", "one level's gate, or all of them",
+                                [&] { return verb_validate(common, line.validate); });
+  add_model(validate, common);
+  add_compute_flags(validate, common);
+  validate->add_option("--level", line.validate.level, "op, layer, model, perf or all")->capture_default_str();
+  validate->add_option("--baseline", line.validate.baseline, "compare with this golden pack");
+  validate->add_option("--targets", line.validate.targets, "performance wanted (TOML)");
+  validate->add_option("--report", line.validate.report, "directory for the report and the gates' evidence");
 
   CLI::App* run = add_verb(app, line, "run", "one prompt, text to stdout", [&] { return verb_run(common, line.run); });
   add_model(run, common);

@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "cli/gate_output.h"
 #include "cli/generation.h"
-#include "cli/output.h"
 #include "cli/serving.h"
 #include "cli/verbs.h"
 #include "gates/gates.h"
@@ -63,30 +63,10 @@ Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, gates
   return text.ok() ? *text : "";
 }
 
-void print_gate(const gates::Gate& gate) {
-  std::fprintf(stderr, "%-8s %-6s %7.2f s  %s\n", gate.level.c_str(), gate.passed ? "passed" : "FAILED", gate.seconds,
-               gate.summary.c_str());
-}
-
-// The status a failed gate stands for: bad input is 2, as everywhere; a verdict is 1.
-int exit_status_of(const gates::AdaptResult& result) {
-  if (result.passed) return 0;
-  const std::string& level = result.gates.back().level;
-  const auto evidence = parse_json(result.gates.back().evidence);
-  const bool has_error = evidence.ok() && evidence->contains("error");
-  const bool too_large = has_error && (*evidence)["error"]["code"] == "out of memory";
-  return has_error && !too_large && level != "answer" ? 2 : 1;
-}
-
 }  // namespace
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
-  if (!flags.targets.empty()) return unsupported("--targets: this build has no performance gate yet; bench measures");
-  gates::GateOptions options;
-  options.bring_up = FL_TRY(bring_up_options(common));
-  options.bring_up.load_progress = LoadProgress();
-  options.baseline = flags.baseline;
-  options.gate_done = print_gate;
+  const auto options = FL_TRY(gate_options(common, flags.baseline, flags.targets));
   auto result = FL_TRY(gates::run_gates(common.model, options));
   Session session;
   std::string text;
@@ -96,14 +76,7 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
     text = FL_TRY(answer_gate(session, flags, result));
     print_gate(result.gates.back());
   }
-  std::string page;
-  if (!flags.report.empty()) page = FL_TRY(gates::write_report(flags.report, common.model, result, text));
-  if (common.json) {
-    print_json(gates::report_json(result, page, text));
-  } else {
-    if (!text.empty()) std::printf("%s\n", text.c_str());
-    if (!page.empty()) std::fprintf(stderr, "report: %s\n", page.c_str());
-  }
+  FL_TRY(show_result(common, flags.report, result, text));
   if (result.passed && flags.serve) {
     return serve(session, {.host = flags.host, .port = flags.port, .api_key = flags.api_key, .name = common.model},
                  std::move(result.golden));

@@ -36,6 +36,12 @@ struct AdaptFlags {
   int port = 8000;
   std::string api_key;
 };
+struct ValidateFlags {
+  std::string level = "all";
+  std::string baseline;
+  std::string targets;
+  std::string report;
+};
 struct GraphFlags {
   std::string stage = "spec";
   std::string format = "text";
@@ -126,6 +132,7 @@ struct ServeFlags {
 };
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);
+Result<int> verb_validate(const CommonFlags& common, const ValidateFlags& flags);
 Result<int> verb_inspect(const CommonFlags& common);
 Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags);
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags);

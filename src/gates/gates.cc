@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gates/gates.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "base/json.h"
 #include "device/cpu/detect.h"
+#include "gates/model_gate.h"
 
 namespace firstlight::gates {
 namespace {
@@ -16,17 +18,23 @@ std::string format(const char* pattern, auto... values) {
   return text;
 }
 
+// The row, in its order. A level's gate is one function (candidate.h).
+struct LevelGate {
+  Level level;
+  Result<Verdict> (*run)(Candidate& candidate);
+};
+constexpr LevelGate kRow[] = {{Level::kModel, model_gate}};
+
 class GateRunner {
  public:
   GateRunner(const std::string& path, const GateOptions& options)
-      : path_(path), options_(options), target_(device::detect_cpu()) {}
+      : path_(path), options_(options), bring_up_(options.bring_up), target_(device::detect_cpu()) {}
 
   Result<AdaptResult> run() {
     result_.loaded = std::make_unique<adapt::LoadedModel>();
-    result_.passed = gate("intake", [&](Gate& g) { return intake(g); }) &&
-                     gate("coverage", [&](Gate& g) { return coverage(g); }) &&
-                     gate("plan", [&](Gate& g) { return plan(g); }) && gate("load", [&](Gate& g) { return load(g); }) &&
-                     gate("model", [&](Gate& g) { return model(g); });
+    result_.passed =
+        gate("intake", [&](Gate& g) { return intake(g); }) && gate("coverage", [&](Gate& g) { return coverage(g); }) &&
+        gate("plan", [&](Gate& g) { return plan(g); }) && gate("load", [&](Gate& g) { return load(g); }) && levels();
     if (internal_) return std::move(*internal_);
     return std::move(result_);
   }
@@ -48,6 +56,26 @@ class GateRunner {
     result_.gates.push_back(gate);
     if (options_.gate_done) options_.gate_done(gate);
     return gate.passed;
+  }
+
+  bool levels() {
+    Candidate candidate{.path = path_,
+                        .options = options_,
+                        .bring_up = bring_up_,
+                        .target = target_,
+                        .loaded = loaded(),
+                        .text = result_.text,
+                        .golden = result_.golden};
+    return std::all_of(std::begin(kRow), std::end(kRow), [&](const LevelGate& entry) {
+      if (!options_.levels.contains(entry.level)) return true;
+      return gate(level_name(entry.level).data(), [&](Gate& gate) -> Status {
+        const Verdict verdict = FL_TRY(entry.run(candidate));
+        gate.passed = verdict.passed;
+        gate.summary = verdict.summary;
+        gate.evidence = verdict.evidence;
+        return ok_status();
+      });
+    });
   }
 
   adapt::LoadedModel& loaded() { return *result_.loaded; }
@@ -90,8 +118,10 @@ class GateRunner {
   }
 
   Status plan(Gate& gate) {
-    plan_ = FL_TRY(
-        compiler::compile(loaded().model.graph, adapt::compile_options(options_.bring_up, target_), &loaded().passes));
+    loaded().device = FL_TRY(adapt::open_backend(bring_up_));
+    bring_up_.device = loaded().device.get();
+    plan_ =
+        FL_TRY(compiler::compile(loaded().model.graph, adapt::compile_options(bring_up_, target_), &loaded().passes));
     const plan::Bucket& bucket = plan_.buckets.back();
     Json passes = Json::array();
     for (const auto& record : loaded().passes) {
@@ -112,11 +142,8 @@ class GateRunner {
   }
 
   Status load(Gate& gate) {
-    loaded().pool = FL_TRY(ThreadPool::create({.num_threads = options_.bring_up.num_threads}));
-    adapt::BringUpOptions bring_up = options_.bring_up;
-    loaded().device = FL_TRY(adapt::open_backend(bring_up));
-    bring_up.device = loaded().device.get();
-    loaded().executor = FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, bring_up, target_));
+    loaded().pool = FL_TRY(ThreadPool::create({.num_threads = bring_up_.num_threads}));
+    loaded().executor = FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, bring_up_, target_));
     result_.text = adapt::load_text_assets(path_, loaded().checkpoint.get());
     const auto& memory = loaded().executor->memory();
     gate.passed = true;
@@ -131,52 +158,34 @@ class GateRunner {
     return ok_status();
   }
 
-  int64_t vocab_size() const {
-    const plan::Plan& plan = result_.loaded->executor->plan();
-    for (const auto& output : plan.outputs) {
-      if (output.name == "logits") return plan.buffer(output.buffer).type.shape.back().factor;
-    }
-    return 0;
-  }
-
-  Status model(Gate& gate) {
-    if (options_.baseline.empty()) {
-      const auto prompt = default_golden_prompt(result_.text, vocab_size());
-      result_.golden = FL_TRY(make_golden(loaded(), options_.bring_up, prompt, options_.golden_continuation));
-    } else {
-      result_.golden = FL_TRY(read_golden(options_.baseline));
-    }
-    const GoldenCheck check = FL_TRY(reproduce(*loaded().executor, result_.golden));
-    const char* sees = options_.baseline.empty()
-                           ? "kernel and plan faults; not faults of the spec or of the weights"
-                           : "spec, kernel and plan faults, as far as the recording is the vendor's";
-    gate.passed = check.passed;
-    gate.summary = format("logits within %.2e of the baseline (%.2e wanted), best token equal in %lld of %lld rows",
-                          check.worst_rel_l2, check.bound, static_cast<long long>(check.best_equal),
-                          static_cast<long long>(check.rows));
-    gate.evidence = dump_json({{"baseline", result_.golden.origin},
-                               {"sees", sees},
-                               {"bound_rel_l2", check.bound},
-                               {"worst_rel_l2", check.worst_rel_l2},
-                               {"worst_max_abs", check.worst_max_abs},
-                               {"least_cosine", check.least_cosine},
-                               {"rows", check.rows},
-                               {"best_equal", check.best_equal},
-                               {"best_undecided", check.best_undecided},
-                               {"first_wrong_position", check.first_wrong},
-                               {"golden_tokens", result_.golden.tokens}});
-    return ok_status();
-  }
-
   const std::string& path_;
   const GateOptions& options_;
+  adapt::BringUpOptions bring_up_;
   target::CpuTarget target_;
   AdaptResult result_;
   plan::Plan plan_;
   std::optional<Status> internal_;
 };
 
+constexpr std::string_view kNames[] = {"operator", "layer", "model", "performance"};
+
 }  // namespace
+
+std::string_view level_name(Level level) { return kNames[static_cast<size_t>(level)]; }
+
+std::optional<Level> level_from_name(std::string_view name) {
+  if (name == "op") return Level::kOperator;
+  if (name == "perf") return Level::kPerformance;
+  const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Level>(found - std::begin(kNames));
+}
+
+std::set<Level> all_levels() {
+  std::set<Level> levels;
+  for (const LevelGate& entry : kRow) levels.insert(entry.level);
+  return levels;
+}
 
 Result<AdaptResult> run_gates(const std::string& path, const GateOptions& options) {
   return GateRunner(path, options).run();

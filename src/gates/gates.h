@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main job as a row of gates: intake, coverage, plan, load, model. Each opens only when the one before has passed,
-// and leaves its evidence. The answer in the end is the caller's (it has the engine and the text).
+// The main job as a row of gates: intake, coverage, plan, load, then the levels: operator, layer, model, performance.
+// Each opens only when the one before has passed, and leaves its evidence. The answer in the end is the caller's (it
+// has the engine and the text).
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapt/bring_up.h"
@@ -14,8 +18,16 @@
 
 namespace firstlight::gates {
 
+// The gates of a loaded model, in their order.
+enum class Level : uint8_t { kOperator, kLayer, kModel, kPerformance };
+
+std::string_view level_name(Level level);                     // "operator", "layer", "model", "performance"
+std::optional<Level> level_from_name(std::string_view name);  // those, "op" and "perf"
+// The levels that this build has a gate for.
+std::set<Level> all_levels();
+
 struct Gate {
-  std::string level;  // "intake", "coverage", "plan", "load", "model", "answer"
+  std::string level;  // "intake", "coverage", "plan", "load", a level's name, "answer"
   bool passed = false;
   double seconds = 0;
   std::string summary;   // one line for people
@@ -24,7 +36,9 @@ struct Gate {
 
 struct GateOptions {
   adapt::BringUpOptions bring_up;
-  std::string baseline;  // a recording (golden.h); empty: the reference backend makes one
+  std::set<Level> levels = all_levels();  // those that are run behind "load"
+  std::string baseline;                   // a recording (golden.h); empty: the reference backend makes one
+  std::string targets;                    // a file with the performance wanted; empty: a share of the measured roof
   int64_t golden_continuation = 4;
   std::function<void(const Gate& gate)> gate_done;  // as soon as each gate's verdict is there
 };

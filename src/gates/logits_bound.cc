@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "align/rounding.h"
+#include "tolerance/tolerances.h"
 
 namespace firstlight::gates {
 double logits_bound(const plan::Plan& plan) {
-  constexpr double kSpread = 4;  // errors add up like a random walk; a row may be this far from the usual one
   const align::Rounding rounding = align::rounding_of(plan);
   const auto layers = static_cast<double>(std::max<size_t>(plan.states.size(), 1));
-  return std::max(2e-5, kSpread * rounding.step * std::sqrt(rounding.products_per_layer * layers));
+  return tolerance::explained(rounding.step, rounding.products_per_layer * layers);
 }
 
 RowComparison compare_rows(std::span<const float> found, std::span<const float> wanted, double bound) {

@@ -8,13 +8,10 @@
 
 #include "runtime/executor_internal.h"
 #include "tensor/codec.h"
+#include "tolerance/tolerances.h"
 
 namespace firstlight::runtime {
 namespace {
-
-// Both forms compute in the same mode, so rounding of operands is common to them; what is left is the order of sums.
-// A defect on a few elements of a row stands far above: one wrong element in 10^4 is 10^-2.
-constexpr double kMostError = 1e-3;
 
 bool overlaps(const tensor::View& a, const tensor::View& b, int64_t a_bytes, int64_t b_bytes) {
   const auto* first = a.as<const std::byte>();
@@ -106,7 +103,7 @@ void Executor::run_with_canary(const plan::Step& step, Context& context) {
       error = std::max(error, distance(floats_of(output, canary_->outputs[i].data()),
                                        floats_of(output, output.as<const std::byte>())));
     }
-    if (error > kMostError) {
+    if (error > tolerance::kTwoForms) {
       demote(step, kernel, error);
     } else {  // the better form's result counts, so that a canary changes nothing
       for (size_t i = 0; i < context.outputs.size(); ++i) {

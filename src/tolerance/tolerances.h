@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every tolerance there is, by level, stored type and compute mode, each with where it comes from in a line; the long
+// derivations stand in docs/numerics.md under the same headings. Whoever judges (conformance tests, canary, align,
+// gates) takes its numbers from here and nowhere else.
+#pragma once
+
+#include <string_view>
+
+#include "catalog/kernel_row.h"
+#include "tensor/dtype.h"
+
+namespace firstlight::tolerance {
+
+// Operator level: per element against the reference body ("Everything else"). u = 2^-24, the rounding of float32.
+
+inline constexpr double kUnit = 0x1p-24;
+// Two forms of one kernel on the same operands, relative L2: operands are rounded alike, what is left is the order of
+// sums; one wrong element in 10^4 makes 10^-2.
+inline constexpr double kTwoForms = 1e-3;
+
+// Layer level and model level: relative L2 of rows, root mean squares of independent roundings ("Whole models").
+
+// What two orders of summation in float32 may differ by.
+inline constexpr double kFloor = 2e-5;
+// How many times the usual distance a row may have: errors add up like a random walk.
+inline constexpr double kSpread = 4;
+// Products of a layer whose errors are independent: q, k and v in low-rank factors, output, gate, up, down.
+inline constexpr double kProductsPerLayer = 9;
+// Of one with a recurrence, which multiplies up to five rounded factors with one another and keeps their errors.
+inline constexpr double kProductsPerRecurrence = 27;
+// Where a rounded reference stands beside: how many times its distance the tested side may have, and how far it may be
+// from the rounded reference itself (the root of 2, were the two independent).
+inline constexpr double kHonest = 3;
+inline constexpr double kApart = 2;
+// Share of routing decisions that rounding may turn.
+inline constexpr double kTurnedRows = 0.05;
+
+// What rounding one product's operands leaves in its result.
+double product_rounding(catalog::ComputeMode mode);
+double product_rounding(std::string_view mode);  // "f32", "bf16", "w8a8"; any other rounds as "f32"
+// What rounding keys and values leaves when they are stored so; 0 for types that are exact.
+double state_rounding(tensor::DType stored);
+
+// The distance that rounding explains: `step` of one product and its state, `products` of them on the way.
+double explained(double step, double products);
+// The same where a rounded reference was measured, against the reference; and from the rounded reference.
+double explained_by(double measured);
+double apart_from_rounded(double measured);
+
+}  // namespace firstlight::tolerance
