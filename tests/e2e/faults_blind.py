@@ -29,14 +29,14 @@ CAUSES = [CONFIG, WEIGHT, ROPE, MASK, NORM, ROUTING, STATE, WIDTH, KERNEL, FORMA
 
 class Fault:
     """`at`: the first values that are wrong (names of a clean recording; any of them); `ops`: operators that may be
-    blamed; `place`: what the finding's scope, value or hypothesis must hold; `also`: kinds that are no worse an answer."""
+    blamed; `later`: the first of a recording that has none of them; `place`: what the finding's scope, value or hypothesis must hold; `also`: kinds that are no worse an answer."""
 
-    def __init__(self, kind, model, medium, edits, ops, at, cause, also=(), place=None, allow=()):
+    def __init__(self, kind, model, medium, edits, ops, at, cause, also=(), place=None, allow=(), later=""):
         self.kind, self.model, self.medium, self.edits = kind, model, medium, edits
         self.ops, self.at, self.cause, self.also = ops.split(), at.split(), cause, list(also)
         scope = self.at[0].rsplit(".", 1)[0] if self.at[0].count(".") > 2 else self.at[0]
         self.place = place if place is not None else self.at[0] if medium == "weights" else scope
-        self.allow = list(allow)
+        self.allow, self.later = list(allow), later.split()
         assert cause in CAUSES and all(other in CAUSES for other in also), kind
 
     def __str__(self):
@@ -79,7 +79,7 @@ spec("sigmoid of the shared expert's gate lost", "qwen3_next", "std/moe.lua", "r
 spec("weights of experts renormalised", "jamba", "jamba.lua", 'p.intermediate, "router.weight", false', 'p.intermediate, "router.weight", true',
      "map top_k reduce softmax per_expert", "model.layers.1.feed_forward.experts", ROUTING, [CONFIG])  # fmt: skip
 spec("norm of the time step left out", "jamba", "std/mixer.lua", 'project(normed(step, "dt"), w, "dt_proj"', 'project(step, w, "dt_proj"',
-     "rms_norm linear", "model.layers.1.mamba.dt_layernorm model.layers.1.mamba.dt_proj", NORM,
+     "rms_norm linear", "model.layers.1.mamba.dt_layernorm model.layers.1.mamba.dt_proj", NORM, later="model.layers.1.mamba.out_proj",
      allow=["model.layers.1.mamba.dt_layernorm.weight", "model.layers.2.mamba.dt_layernorm.weight"])  # fmt: skip
 spec("skip of the recurrence lost", "jamba", "std/mixer.lua", "return (out + skip * input) * silu(g) end", "return out * silu(g) end",
      "map", "model.layers.1.mamba.map#3", WEIGHT, [STATE, CONFIG])  # fmt: skip
@@ -94,7 +94,7 @@ spec("norm over all groups at once", "mamba2", "std/mixer.lua", 'w("norm.weight"
      "rms_norm map", "backbone.layers.0.mixer.rms_norm", NORM)  # fmt: skip
 spec("activation after the convolution left out", "mamba2", "std/mixer.lua", 'local v, k, q = split(conv(mixed, w, "conv1d", s.kernel, state, "conv", { act = s.act, bias',
      'local v, k, q = split(conv(mixed, w, "conv1d", s.kernel, state, "conv", { bias',
-     "map conv1d", "backbone.layers.0.mixer.map", CONFIG)  # fmt: skip
+     "map conv1d", "backbone.layers.0.mixer.map", CONFIG, allow=["hidden_act"])  # fmt: skip
 spec("norm of q and k behind the rope", "lfm2", "lfm2.lua", '"head", "q_layernorm"', '"turned", "q_layernorm"',
      "rms_norm rope", "model.layers.2.self_attn.q_layernorm", NORM, [ROPE])  # fmt: skip
 spec("gates before and after the convolution changed over", "lfm2", "std/mixer.lua", "local before, after, v = split(", "local after, before, v = split(",
@@ -138,20 +138,20 @@ spec("routing factor on the shared expert too", "glm4_moe", "glm4_moe.lua", "p, 
 spec("choice without its bias", "ernie4_5_moe", "ernie4_5_moe.lua", "top_k(scores + bias,", "top_k(scores,",
      "top_k map per_expert", "model.layers.1.mlp.map model.layers.1.mlp.top_k", ROUTING, allow=[f"model.layers.{i}.mlp.moe_statics.e_score_correction_bias" for i in (1, 2)])  # fmt: skip
 spec("least sum of weights ignored", "ernie4_5_moe", "ernie4_5_moe.lua", "return y / max(sum, least) end", "return y / sum end",
-     "map per_expert", "model.layers.1.mlp.map#2", ROUTING, [CONFIG])  # fmt: skip
+     "map per_expert", "model.layers.1.mlp.map#2", ROUTING, [CONFIG], allow=["moe_norm_min"])  # fmt: skip
 spec("norm of q and k before the rope", "hunyuan_moe", "hunyuan_v1.lua", 'p.qkv_bias, "turned"', 'p.qkv_bias, "head"',
      "rms_norm rope", "model.layers.0.self_attn.query_layernorm", NORM, [ROPE])  # fmt: skip
 spec("stretched base forgotten", "hunyuan_moe", "std/rope.lua", "  t.theta = t.theta * alpha ^ (t.length / (t.length - 2))\n", "",
-     "rope", "model.layers.0.self_attn.rope", ROPE, [CONFIG])  # fmt: skip
+     "rope", "model.layers.0.self_attn.rope", ROPE, [CONFIG], allow=["rope_parameters.alpha"])  # fmt: skip
 spec("softmax over all experts, not the chosen", "gpt_oss", "gpt_oss.lua", ["local best, idx = top_k(logits, {", "return idx, softmax(best)"],
      ["local best, idx = top_k(softmax(logits), {", "return idx, best"],
      "softmax top_k per_expert", "model.layers.0.mlp.router.top_k", ROUTING, place="layers.0.mlp")  # fmt: skip
 spec("one more in the gated unit lost", "gpt_oss", "std/mlp.lua", "* (max(min(u, limit), -limit) + 1)", "* (max(min(u, limit), -limit))",
      "per_expert map", "model.layers.0.mlp.experts", CONFIG)  # fmt: skip
 spec("scale of attention from the head's size", "granite", "granite.lua", 'p.scale = c:number("attention_multiplier", 1.0)', 'local _ = c:number("attention_multiplier", 1.0)',
-     "attend", "model.layers.0.self_attn.attend", CONFIG)  # fmt: skip
+     "attend", "model.layers.0.self_attn.attend", CONFIG, allow=["attention_multiplier"])  # fmt: skip
 spec("scale of attention from the head's size", "gemma2", "gemma2.lua", 'p.scale = c:number "query_pre_attn_scalar" ^ -0.5', 'local _ = c:number "query_pre_attn_scalar"',
-     "attend", "model.layers.0.self_attn.attend", CONFIG)  # fmt: skip
+     "attend", "model.layers.0.self_attn.attend", CONFIG, allow=["query_pre_attn_scalar"])  # fmt: skip
 spec("factor of residuals on one block alone", "granite", "granite.lua", "      x = x + h * p.residual_factor\n      h =", "      x = x + h\n      h =",
      "map", "model.layers.0.self_attn.map model.layers.0.self_attn.map#2", CONFIG, place="layers.0")  # fmt: skip
 
@@ -174,7 +174,7 @@ config("whole heads turned", "glm4_dense", "rope_parameters.partial_rotary_facto
 config("more of a head turned", "qwen3_next", "rope_parameters.partial_rotary_factor", 0.5, "rope", "model.layers.3.self_attn.rope", ROPE, [CONFIG])
 config("factor of a kind of block", "minimax", "linear_attn_beta_factor", 1.0, "map", "model.layers.1.self_attn.map#5 model.layers.1.self_attn.map#4", CONFIG, place="layers.1")
 config("time step limited", "mamba2", "time_step_limit", [0.0, 0.1], "map", "backbone.layers.0.mixer.map#2", CONFIG, [STATE])
-config("weights of experts not renormalised", "qwen3_moe", "norm_topk_prob", False, "map reduce per_expert", "model.layers.0.mlp.map", ROUTING, [CONFIG])
+config("weights of experts not renormalised", "qwen3_moe", "norm_topk_prob", False, "map reduce per_expert", "model.layers.0.mlp.map", ROUTING, [CONFIG], later="model.layers.0.mlp.experts")
 
 # ---- weights ---------------------------------------------------------------------------------------------------------
 def per_number(change):
@@ -354,6 +354,7 @@ class BlindDrill(Drill):
         for fault in faults:
             for at in fault.at:
                 wanted.add(next((name for name in order[order.index(at) :] if name in taps), "logits"))
+            wanted.update(fault.later)
         return found["findings"], first, wanted, not compared["passed"]
 
 
