@@ -162,7 +162,7 @@ config("exact gelu for its approximation", "gemma2", "hidden_activation", "gelu"
 config("embedding factor lost", "granite", "embedding_multiplier", 1.0, "map gather_rows", "embedding", CONFIG)
 config("divisor of logits lost", "granite", "logits_scaling", 1.0, "map linear", "logits", CONFIG)
 config("routing factor lost", "deepseek_v3", "routed_scaling_factor", 1.0, "map per_expert", "model.layers.1.mlp.map#6 model.layers.1.mlp.map#5", ROUTING, [CONFIG])
-config("groups of experts ignored", "deepseek_v3", "topk_group", 4, "top_k index_mask map per_expert", "model.layers.1.mlp.top_k.1#2 model.layers.1.mlp.top_k#2 model.layers.1.mlp.index_mask", ROUTING, [CONFIG])
+config("groups of experts ignored", "deepseek_v3", "topk_group", 4, "top_k index_mask map per_expert", "model.layers.1.mlp.top_k.1#2 model.layers.1.mlp.top_k#2 model.layers.1.mlp.index_mask", ROUTING, [CONFIG], place="layers.1.mlp")
 config("fewer experts per token", "deepseek_v3", "num_experts_per_tok", 2, "top_k map per_expert reduce gather_last", "model.layers.1.mlp.top_k#3 model.layers.1.mlp.top_k.1#3", ROUTING, [CONFIG])
 config("window one shorter", "gemma2", "sliding_window", 7, "attend", "model.layers.0.self_attn.attend", MASK, [CONFIG])
 config("window one longer", "phi3", "sliding_window", 9, "attend", "model.layers.0.self_attn.attend", MASK, [CONFIG])
