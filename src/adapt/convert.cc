@@ -105,8 +105,8 @@ class Converter {
         {.stem = "model", .max_shard_bytes = options_.max_shard_bytes, .metadata = {{"format", "pt"}}}));
     if (options_.progress) options_.progress(0, total_);
     for (const Output& output : outputs) FL_TRY(write_output(output, writer, result).with_context(output.name));
-    FL_TRY(writer.finish());
     directory.add(writer.files());
+    FL_TRY(writer.finish());
     return ok_status();
   }
 

@@ -37,7 +37,7 @@ struct Conversion {
 // Writes into `directory`, which is made if it does not exist and must else be empty. One tensor is worked on at a
 // time: memory holds a few MiB for one that is stored as it is released, and the tensor (in float32, a few times) for
 // one that has to be put together. Errors: kInvalidArgument (no GGUF, a directory with content, another type, a value
-// beyond the range of f16), kUnavailable (disk), and those of intake. On an error nothing that was written stays.
+// beyond the range of f16), kInvalidArgument (disk), and those of intake. On an error nothing that was written stays.
 Result<Conversion> convert(const std::string& source, const std::string& directory, const ConvertOptions& options);
 
 }  // namespace firstlight::adapt

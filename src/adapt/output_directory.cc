@@ -17,12 +17,12 @@ Result<OutputDirectory> OutputDirectory::create(const std::string& path) {
   if (fs::exists(path, error)) {
     if (!fs::is_directory(path, error)) return invalid_argument(path + " exists and is no directory");
     const bool empty = fs::is_empty(path, error);
-    if (error) return unavailable(path + ": " + error.message());
+    if (error) return invalid_argument(path + ": " + error.message());
     if (!empty) return invalid_argument(path + " is not empty; a new or empty directory is wanted");
     return OutputDirectory(path, false);
   }
   const bool made = fs::create_directories(path, error);
-  if (error) return unavailable(path + ": " + error.message());
+  if (error) return invalid_argument(path + ": " + error.message());
   return OutputDirectory(path, made);
 }
 
@@ -48,7 +48,7 @@ Status OutputDirectory::copy(const std::string& file) {
   files_.push_back((fs::path(path_) / fs::path(file).filename()).string());
   std::error_code error;
   fs::copy_file(file, files_.back(), error);
-  return error ? unavailable(file + ": " + error.message()) : ok_status();
+  return error ? invalid_argument(file + ": " + error.message()) : ok_status();
 }
 
 Status OutputDirectory::copy_texts(const formats::HfDirectory& source, bool generation) {

@@ -16,7 +16,7 @@ namespace firstlight::adapt {
 
 class OutputDirectory {
  public:
-  // Makes the directory, or finds it empty. Errors: kInvalidArgument (a file, or not empty), kUnavailable.
+  // Makes the directory, or finds it empty. Errors: kInvalidArgument (a file, not empty, or not to be written).
   static Result<OutputDirectory> create(const std::string& path);
   OutputDirectory(OutputDirectory&& other) noexcept;
   OutputDirectory& operator=(OutputDirectory&&) = delete;

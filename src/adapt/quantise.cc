@@ -144,8 +144,8 @@ class Quantiser {
       result.tensors.push_back(std::move(written));
       checkpoint_.done_with(*job.record);
     }
-    FL_TRY(writer.finish());
     directory.add(writer.files());
+    FL_TRY(writer.finish());
     return ok_status();
   }
 
@@ -333,7 +333,9 @@ Result<QuantisedCheckpoint> quantise(const std::string& source, const std::strin
   }
   const auto checkpoint = FL_TRY(formats::Checkpoint::open(source));
   if (checkpoint.format() != formats::CheckpointFormat::kSafetensors) {
-    return invalid_argument(source + " is no directory in Hugging Face layout: convert it to bf16, f16 or f32 first");
+    return invalid_argument(
+        source +
+        " is no directory in Hugging Face layout; 'convert MODEL --to bf16 -o DIR' first makes one of a GGUF file");
   }
   const auto files = FL_TRY(formats::HfDirectory::scan(checkpoint.files().at(0)));
   if (!files.config) return not_found("no config.json in " + files.root);

@@ -46,7 +46,7 @@ struct QuantisedCheckpoint {
 
 // `source`: a directory in Hugging Face layout. Tensors are read, rounded and written a few rows at a time. Errors:
 // those of intake; kInvalidArgument (a GGUF, a pattern that matches nothing, a directory with content), kUnsupported (a
-// checkpoint that is quantised already), kInvalidData (a weight that is no finite number), kUnavailable (disk). On an
+// checkpoint that is quantised already), kInvalidData (a weight that is no finite number), kInvalidArgument (disk). On an
 // error nothing that was written stays.
 Result<QuantisedCheckpoint> quantise(const std::string& source, const std::string& directory,
                                      const QuantiseOptions& options);

@@ -22,6 +22,7 @@
 namespace firstlight::adapt {
 namespace {
 
+namespace fs = std::filesystem;
 using intake::ConfigNode;
 using tensor::DType;
 
@@ -339,8 +340,8 @@ class TwinMaker {
       twin_.num_weights += tensor.elements();
       ++twin_.num_tensors;
     }
-    FL_TRY(writer.finish());
     output.add(writer.files());
+    FL_TRY(writer.finish());
     return ok_status();
   }
 
@@ -374,7 +375,13 @@ class TwinMaker {
 }  // namespace
 
 Result<Twin> make_twin(const std::string& source, const std::string& directory, const TwinOptions& options) {
-  if (source.ends_with(".gguf")) return invalid_argument(source + " is a GGUF file; convert it first");
+  if (source.ends_with(".gguf")) {
+    return invalid_argument(source + " is a GGUF file; 'convert " + source +
+                            " -o DIR' first makes the directory wanted");
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(source, ignored) && fs::exists(source, ignored) && fs::path(source).filename() != "config.json")
+    return invalid_argument(source + ": a directory or its config.json wanted");
   return TwinMaker(source, options).run(directory);
 }
 

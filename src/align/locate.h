@@ -75,7 +75,7 @@ Status locate_in_backend(const ir::Graph& graph, const Pack& baseline, const Pac
 
 Json location_json(const Location& location);
 std::string location_text(const Location& location);
-// graph.txt, inputs and expected rows (model.safetensors), README with `command`. Errors: kUnavailable.
+// graph.txt, inputs and expected rows (model.safetensors), README with `command`. Errors: kInvalidArgument (disk).
 Status write_reproduction(const Finding& finding, const std::string& command, const std::string& directory);
 
 }  // namespace firstlight::align

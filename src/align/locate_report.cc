@@ -53,6 +53,8 @@ Json location_json(const Location& location) {
     json["operator"] = first.op;
     json["layer"] = first.layer;
     json["cause"] = cause_text(first.cause);
+  } else {
+    for (const char* key : {"operator", "layer", "cause"}) json[key] = nullptr;
   }
   json["findings"] = std::move(findings);
   json["notes"] = location.notes;

@@ -90,7 +90,7 @@ std::string tokens_hash(const std::vector<int32_t>& tokens);
 // counted.
 int64_t size_limit(int64_t parameters);
 
-// Errors: kInvalidArgument where the pack is larger than `limit` (0: none), kUnavailable where it can not be written.
+// Errors: kInvalidArgument where the pack is larger than `limit` (0: none) or can not be written.
 Status write_pack(const Pack& pack, const std::string& directory, int64_t limit);
 // The manifest alone: a pack without its numbers. Errors: kInvalidData.
 Result<Pack> parse_manifest(std::string_view text);

@@ -2,12 +2,14 @@
 // Packs on disk. Everything of a prompt that varies in size lies in one flat tensor per kind, in the order of the taps;
 // the manifest says how to cut it.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <span>
 
 #include "align/pack.h"
+#include "align/sketch.h"
 #include "base/file_map.h"
 #include "base/json.h"
 #include "formats/safetensors.h"
@@ -119,6 +121,37 @@ class Cursor {
   size_t at_ = 0;
 };
 
+// Numbers that a recording can not have.
+Status check_tap(const TapRecord& tap) {
+  const Statistics& s = tap.statistics;
+  for (const float count : {s.count, s.not_finite, s.zeros}) {
+    if (!std::isfinite(count) || count < 0) return invalid_data("statistics that are no counts");
+  }
+  if (std::any_of(tap.histogram.begin(), tap.histogram.end(), [](int32_t n) { return n < 0; }))
+    return invalid_data("a histogram of negative counts");
+  if (!std::all_of(tap.norms.begin(), tap.norms.end(), [](float norm) { return std::isfinite(norm) && norm >= 0; }))
+    return invalid_data("a norm that is none");
+  if (!std::all_of(tap.sketch.begin(), tap.sketch.end(), [](float one) { return std::isfinite(one); }))
+    return invalid_data("a sketch that is not finite");
+  for (size_t i = 0; i < tap.row_ids.size(); ++i) {
+    if (tap.row_ids[i] < (i == 0 ? 0 : tap.row_ids[i - 1] + 1) || tap.row_ids[i] >= tap.num_rows)
+      return invalid_data("row " + std::to_string(tap.row_ids[i]) + " kept, ascending ones below " +
+                          std::to_string(tap.num_rows) + " wanted");
+  }
+  if (s.not_finite == 0 && !std::all_of(tap.rows.begin(), tap.rows.end(), is_plain))
+    return invalid_data("a row that is not finite, where the statistics know of none");
+  return ok_status();
+}
+
+Status check_top(const PromptRecord& prompt) {
+  const size_t top = prompt.log_sum_exp.size() * static_cast<size_t>(kTopLogits);
+  if (prompt.top_ids.size() != top || prompt.top_logits.size() != top)
+    return invalid_data("top logits that do not belong together");
+  if (std::any_of(prompt.top_ids.begin(), prompt.top_ids.end(), [](int32_t id) { return id < -1; }))
+    return invalid_data("top logits of ids below -1");
+  return ok_status();
+}
+
 Status unflatten(const Flat& flat, const Pack& pack, PromptRecord& prompt) {
   Cursor<float> statistics(flat.statistics), norms(flat.norms), sketch(flat.sketch), rows(flat.rows);
   Cursor<int32_t> histogram(flat.histogram), num_kept(flat.num_kept), row_ids(flat.row_ids);
@@ -138,16 +171,14 @@ Status unflatten(const Flat& flat, const Pack& pack, PromptRecord& prompt) {
     if (kept[0] < 0 || kept[0] > tap.num_rows) return invalid_data(info.name + ": more rows kept than there are");
     FL_TRY(row_ids.take(static_cast<size_t>(kept[0]), tap.row_ids));
     FL_TRY(rows.take(tap.row_ids.size() * static_cast<size_t>(info.width), tap.rows));
+    FL_TRY(check_tap(tap).with_context(info.name));
   }
   if (!rows.at_end() || !sketch.at_end() || !statistics.at_end())
     return invalid_data("more numbers than the manifest asks for");
   prompt.top_ids = flat.top_ids;
   prompt.top_logits = flat.top_logits;
   prompt.log_sum_exp = flat.log_sum_exp;
-  const size_t top = prompt.log_sum_exp.size() * static_cast<size_t>(kTopLogits);
-  if (prompt.top_ids.size() != top || prompt.top_logits.size() != top)
-    return invalid_data("top logits that do not belong together");
-  return ok_status();
+  return check_top(prompt);
 }
 
 template <typename T>
@@ -273,7 +304,7 @@ Status write_pack(const Pack& pack, const std::string& directory, int64_t limit)
   }
   std::error_code error;
   fs::create_directories(directory, error);
-  if (error) return unavailable(directory + ": " + error.message());
+  if (error) return invalid_argument(directory + ": " + error.message());
   auto writer = FL_TRY(formats::SafetensorsWriter::create(directory, std::move(plans),
                                                           {.stem = "tensors", .metadata = {{"format", kFormat}}}));
   for (size_t p = 0; p < flats.size(); ++p) {

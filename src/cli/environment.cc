@@ -17,7 +17,8 @@ std::string variable(const char* name) {
 
 Result<std::filesystem::path> cache_folder() {
   if (const std::filesystem::path wanted = variable("FIRSTLIGHT_CACHE"); !wanted.empty()) {
-    FL_TRY(device::make_private_folder(wanted).with_context("FIRSTLIGHT_CACHE"));
+    const Status made = device::make_private_folder(wanted);
+    if (!made.ok()) return invalid_argument("FIRSTLIGHT_CACHE: " + made.message());
     return wanted;
   }
   std::filesystem::path base = variable("XDG_CACHE_HOME");

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "cli/streams.h"
 #include "cli/verbs.h"
 
 namespace {
@@ -99,8 +100,11 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--tp", common.tp, "ranks of tensor parallelism")->capture_default_str();
   sub->add_option("--pp", common.pp, "ranks of pipeline parallelism")->capture_default_str();
   sub->add_option("--ep", common.ep, "ranks of expert parallelism")->capture_default_str();
-  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
   add_spec_flags(sub, common);
+}
+
+void add_trace_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
 }
 
 void add_sampling_flags(CLI::App* sub, SamplingFlags& flags) {
@@ -148,6 +152,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   CLI::App* run = add_verb(app, line, "run", "one prompt, text to stdout", [&] { return verb_run(common, line.run); });
   add_model(run, common);
   add_compute_flags(run, common);
+  add_trace_flag(run, common);
   auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
   run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
   auto* system = run->add_option("-s,--system", line.run.system, "the system message")->excludes("--tokens");
@@ -163,6 +168,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
       add_verb(app, line, "logits", "logits for token ids (float32)", [&] { return verb_logits(common, line.logits); });
   add_model(logits, common);
   add_compute_flags(logits, common);
+  add_trace_flag(logits, common);
   logits->add_option("--tokens", line.logits.tokens)->required();
   logits->add_flag("--last", line.logits.last, "the last position only");
   auto* chunk = logits->add_option("--chunk", line.logits.chunk, "tokens per run");
@@ -174,6 +180,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_model(perplexity, common);
   perplexity->add_option("FILE", line.perplexity.file)->required();
   add_compute_flags(perplexity, common);
+  add_trace_flag(perplexity, common);
   perplexity->add_option("--window", line.perplexity.window)->capture_default_str();
   perplexity->add_option("--stride", line.perplexity.stride)->capture_default_str();
 
@@ -181,6 +188,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
                              [&] { return verb_bench(common, line.bench); });
   add_model(bench, common);
   add_compute_flags(bench, common);
+  add_trace_flag(bench, common);
   bench->add_option("--prompt", line.bench.prompt, "prompt lengths, comma-separated")->capture_default_str();
   bench->add_option("--depth", line.bench.depth, "tokens already in the context")->capture_default_str();
   bench->add_option("--batch", line.bench.batch, "sequences at once")->capture_default_str();
@@ -190,6 +198,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
       add_verb(app, line, "serve", "OpenAI-compatible server", [&] { return verb_serve(common, line.serve); });
   add_model(serve, common);
   add_compute_flags(serve, common);
+  add_trace_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
@@ -259,13 +268,27 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");
 }
 
+// A whole number of this range.
+std::function<std::string(const std::string&)> whole_from(int64_t least, int64_t most = INT64_MAX) {
+  return [least, most](const std::string& word) -> std::string {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    if (whole && number >= least && number <= most) return "";
+    return "'" + word + "' is no whole number from " + std::to_string(least) +
+           (most == INT64_MAX ? " up" : " to " + std::to_string(most));
+  };
+}
+
+constexpr int64_t kMostGreedy = 1 << 20;
+
 void add_run_flags(CLI::App* sub, BaselineFlags& flags) {
   sub->add_flag("--operators", flags.operators, "every operator's result, not the layers' alone");
   sub->add_option("--chunk", flags.chunk, "tokens of a prompt per run (default: as many as are useful)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_from(0));
   sub->add_flag("--batched", flags.batched, "all prompts in one batch");
   sub->add_option("--memory-limit", flags.memory_limit, "bytes of the whole process: out of core, layer by layer")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
 }
 
 void add_baseline_verbs(CLI::App& app, CommandLine& line) {
@@ -287,7 +310,9 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   record->add_option("--tokens", flags.tokens, "one prompt as token ids")->excludes(prompts);
   record->add_option("-o", flags.output, "directory to write")->required();
   record->add_option("--full", flags.full, "keep all rows of these values; all: of every one")->delimiter(',');
-  record->add_option("--greedy", flags.greedy, "tokens of the continuation")->capture_default_str();
+  record->add_option("--greedy", flags.greedy, "tokens of the continuation")
+      ->check(whole_from(0, kMostGreedy))
+      ->capture_default_str();
   record->add_flag("--rounded", flags.rounded,
                    "run the reference, the operands of products rounded as --backend and --compute have them");
   add_run_flags(record, flags);
@@ -314,7 +339,7 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   auto* suspect = locate->add_option("--model", common.model, "the model that does not agree with it");
   locate->add_option("--baseline", flags.baseline, "the baseline, where the first word is the model")
       ->excludes(suspect);
-  locate->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(CLI::NonNegativeNumber);
+  locate->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(whole_from(0));
   locate->add_flag("--exact", flags.exact, "the backend's own rounding counts as a fault");
   locate->add_option("-o", flags.output, "directory for a small reproduction of the first fault");
   add_compute_flags(locate, common);
@@ -384,16 +409,31 @@ int fail(const Status& status, bool json) {
 
 // The parser would only say that a verb is missing, whatever stands in its place.
 Status check_verb(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return ok_status();
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_name() == argv[1]) return ok_status();
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const auto verbs = at->get_subcommands([](const CLI::App*) { return true; });
+    if (verbs.empty()) break;
+    const auto found =
+        std::find_if(verbs.begin(), verbs.end(), [&](const auto* verb) { return verb->get_name() == argv[i]; });
+    if (found == verbs.end()) {
+      const std::string of = at == &app ? "" : " of " + at->get_name();
+      return invalid_argument("no verb" + of + " is called '" + std::string(argv[i]) + "'; --help lists them");
+    }
+    at = *found;
   }
-  return invalid_argument("no verb is called '" + std::string(argv[1]) + "'; --help lists them");
+  return ok_status();
+}
+
+// Work that did not reach its reader is not done.
+int finish(int status) {
+  const Status arrived = flush_output();
+  return arrived.ok() ? status : fail(arrived, false);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  reserve_streams();
   std::signal(SIGPIPE, SIG_IGN);
   CommandLine line;
   CLI::App app("Firstlight: a newly released open-weight model, usable on the day of its release.");
@@ -407,8 +447,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return fail_to_parse(app, error, argc, argv);
+    return finish(fail_to_parse(app, error, argc, argv));
   }
   const auto outcome = run_verb(line);
-  return outcome.ok() ? *outcome : fail(outcome.status(), line.common.json);
+  return finish(outcome.ok() ? *outcome : fail(outcome.status(), line.common.json));
 }

@@ -60,6 +60,9 @@ Result<std::vector<std::vector<int32_t>>> read_prompts(const std::string& path, 
     }
   }
   if (prompts.empty()) return invalid_data(path + ": no prompt in it");
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts[i].empty()) return invalid_data(path + ": prompt " + std::to_string(i + 1) + " has no tokens");
+  }
   return prompts;
 }
 

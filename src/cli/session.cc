@@ -20,6 +20,9 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
                  d.kernel.c_str(), d.to.c_str(), d.error, d.label.c_str(), d.signature.c_str());
   };
   session.loaded = FL_TRY(adapt::bring_up(flags.model, options));
+  const Status& generated = session.loaded->executor->generated_status();
+  if (options.generated == runtime::GeneratedMode::kWait && !generated.ok())
+    std::fprintf(stderr, "warning: no generated kernels: %s\n", generated.message().c_str());
   session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get());
   for (const std::string& warning : session.loaded->checkpoint->warnings()) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());

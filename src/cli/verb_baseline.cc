@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <optional>
 
+#include "adapt/output_directory.h"
 #include "align/compare.h"
 #include "align/locate.h"
 #include "align/record.h"
 #include "base/file_map.h"
 #include "base/json.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
 #include "cli/verbs.h"
@@ -122,6 +124,8 @@ uint64_t bytes_on_disk(const std::string& directory) {
 
 Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags) {
   if (flags.prompts.empty() && flags.tokens.empty()) return invalid_argument("--prompts or --tokens wanted");
+  const RemoveOnInterrupt guard(flags.output);
+  auto output = FL_TRY(adapt::OutputDirectory::create(flags.output));  // before the work, not after it
   const Bench bench = FL_TRY(set_up(common));
   align::Prompts prompts;
   if (!flags.tokens.empty()) {
@@ -141,7 +145,9 @@ Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags&
   const auto recording = FL_TRY(align::record(bench.model.graph, prompts, std::move(head), options,
                                               rounded ? rounded->resources : bench.resources));
   const align::Pack& pack = recording.pack;
+  output.add({flags.output + "/manifest.json", flags.output + "/tensors.safetensors"});
   FL_TRY(align::write_pack(pack, flags.output, recording.limit));
+  output.keep();
   const uint64_t bytes = bytes_on_disk(flags.output);
   if (common.json) {
     print_json({{"pack", flags.output},

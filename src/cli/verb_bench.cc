@@ -35,6 +35,7 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   const target::CpuRoof roof =
       on_cpu ? device::measure_cpu(device::detect_cpu(), *session.loaded->pool) : target::CpuRoof{};
   const auto& memory = session.loaded->executor->memory();
+  FL_TRY(session.finish(common));
   if (common.json) {
     Json list = Json::array();
     for (const auto& row : rows) {
@@ -68,7 +69,6 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
       std::printf("roof: read %.1f GB/s, f32 %.2f, bf16 %.2f Tflop/s, int8 %.2f Top/s on %d threads\n", roof.read_gbps,
                   roof.f32_tflops, roof.bf16_tflops, roof.int8_tops, session.loaded->pool->num_threads());
   }
-  FL_TRY(session.finish(common));
   return 0;
 }
 

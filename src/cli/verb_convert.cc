@@ -10,6 +10,7 @@
 #include "adapt/convert.h"
 #include "adapt/quantise.h"
 #include "base/json.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 
@@ -86,8 +87,10 @@ Json json_of(const adapt::QuantisedCheckpoint& result) {
     if (tensor.kept_because.empty()) {
       entry["max_abs"] = tensor.max_abs;
       entry["relative_l2"] = tensor.relative_l2;
+      entry["error"] = tensor.relative_l2;
       entry["sqnr_db"] = std::isfinite(tensor.sqnr_db) ? Json(tensor.sqnr_db) : Json(nullptr);
     } else {
+      entry["error"] = 0.0;
       entry["kept_because"] = tensor.kept_because;
     }
     tensors.push_back(std::move(entry));
@@ -140,6 +143,7 @@ Result<int> quantise(const CommonFlags& common, const ConvertFlags& flags, adapt
 }  // namespace
 
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags) {
+  const RemoveOnInterrupt guard(flags.output);
   if (const auto format = format_from_name(flags.to)) return quantise(common, flags, *format);
   adapt::ConvertOptions options = FL_TRY(convert_options(common, flags));
   Bar bar;

@@ -28,6 +28,7 @@ Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags) {
     const std::vector<int64_t> shape = {num_rows, vocab};
     FL_TRY(formats::write_npy(flags.output, shape, rows));
   }
+  FL_TRY(session.finish(common));
   if (common.json) {
     Json list = Json::array();
     for (int64_t r = 0; r < num_rows; ++r) {
@@ -42,7 +43,6 @@ Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags) {
       std::printf("\n");
     }
   }
-  FL_TRY(session.finish(common));
   return 0;
 }
 

@@ -27,6 +27,7 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
                                                   last = done;
                                                 }}));
   bar.finish();
+  FL_TRY(session.finish(common));
   if (common.json) {
     print_json({{"perplexity", result.perplexity},
                 {"tokens", tokens.size()},
@@ -37,7 +38,6 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
     std::printf("perplexity %.4f over %lld of %zu tokens\n", result.perplexity,
                 static_cast<long long>(result.scored_tokens), tokens.size());
   }
-  FL_TRY(session.finish(common));
   return 0;
 }
 

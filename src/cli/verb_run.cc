@@ -109,6 +109,7 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   }));
+  FL_TRY(session.finish(common));
   if (common.json) {
     print_json(result_json(result, session, flags.sampling.logprobs >= 0));
   } else {
@@ -120,7 +121,6 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
                  static_cast<long long>(result.prompt_tokens), result.prompt_tps, result.tokens.size(),
                  result.decode_tps, session.loaded->total_seconds(), result.finish_reason.c_str());
   }
-  FL_TRY(session.finish(common));
   return 0;
 }
 

@@ -44,13 +44,19 @@ Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags)
   }
   if (flags.lines) {
     int number = 0;
+    Json all = Json::array();
     for (std::string line; std::getline(std::cin, line);) {
       ++number;
       const auto parsed = FL_TRY(parse_json(line).with_context("line " + std::to_string(number)));
       if (!parsed.is_string()) return invalid_data("line " + std::to_string(number) + ": a JSON string wanted");
       const auto ids = FL_TRY(tokenizer.encode(parsed.get_ref<const std::string&>(), options));
-      std::printf("%s\n", dump_json(Json(ids)).c_str());
+      if (common.json) {
+        all.push_back(ids);
+      } else {
+        std::printf("%s\n", dump_json(Json(ids)).c_str());
+      }
     }
+    if (common.json) print_json({{"lines", std::move(all)}});
     return 0;
   }
   const std::string text =

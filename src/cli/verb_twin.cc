@@ -5,6 +5,7 @@
 
 #include "adapt/twin.h"
 #include "base/json.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 
@@ -51,10 +52,11 @@ Json json_of(const adapt::Twin& twin) {
     kinds.push_back({{"layers", kind.scopes}, {"operators", kind.description}});
   }
   for (const intake::Change& change : shrunk.changes) changes[change.path] = {{"from", change.from}, {"to", change.to}};
-  return {{"layer_kinds", kinds},
-          {"routers", twin.routers},
-          {"windows", twin.windows},
-          {"states", twin.states},
+  return {{"visited",
+           {{"layer_kinds", std::move(kinds)},
+            {"routers", twin.routers},
+            {"windows", twin.windows},
+            {"states", twin.states}}},
           {"config", changes},
           {"layers_from", shrunk.layers},
           {"jumps", count_of(shrunk.features, "jump ")},
@@ -78,6 +80,7 @@ Result<int> verb_twin(const CommonFlags& common, const TwinFlags& flags) {
     return invalid_argument("--dtype " + flags.dtype + ": bf16 or f32 wanted");
   if (flags.dtype == "f32") options.dtype = tensor::DType::kF32;
   options.intake = FL_TRY(bring_up_options(common)).intake;
+  const RemoveOnInterrupt guard(flags.output);
   const adapt::Twin twin = FL_TRY(adapt::make_twin(common.model, flags.output, options));
   if (common.json) {
     print_json(json_of(twin));

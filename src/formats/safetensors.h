@@ -62,7 +62,7 @@ struct SafetensorsWriteOptions {
 class SafetensorsWriter {
  public:
   // Errors: kInvalidArgument (a duplicate or empty name, a bad shape), kUnsupported (a type the format has no name
-  // for), kUnavailable (the directory can not be written; it is not created here).
+  // for), kInvalidArgument (the directory can not be written; it is not created here).
   static Result<SafetensorsWriter> create(const std::string& directory, std::vector<TensorPlan> tensors,
                                           SafetensorsWriteOptions options = {});
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
@@ -70,11 +70,11 @@ class SafetensorsWriter {
   ~SafetensorsWriter();  // without finish(): removes what was written
 
   // The next bytes of a tensor; tensors in any order, each one's bytes in order, in as many pieces as wanted. Errors:
-  // kNotFound (not announced), kInvalidArgument (more bytes than its type and shape say), kUnavailable (disk).
+  // kNotFound (not announced), kInvalidArgument (more bytes than its type and shape say; the disk is full).
   Status append(std::string_view name, std::span<const std::byte> bytes);
 
   // Checks that every tensor is complete, then renames the files into place and writes the index where there are
-  // shards. Errors: kInvalidArgument (incomplete tensors, named), kUnavailable (disk).
+  // shards. Errors: kInvalidArgument (incomplete tensors, named; the disk).
   Status finish();
 
   const std::vector<std::string>& files() const;  // full paths, as they will be after finish(); the index last

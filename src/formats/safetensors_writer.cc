@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t kDataAlignment = 64;
 
 Status disk_error(const std::string& path, std::string_view what) {
-  return unavailable(path + ": cannot " + std::string(what) + ": " + std::strerror(errno));
+  return invalid_argument(path + ": cannot " + std::string(what) + ": " + std::strerror(errno));
 }
 
 struct OpenShard {
@@ -228,10 +228,14 @@ Status SafetensorsWriter::finish() {
   }
   for (OpenShard& shard : state_->shards) {
     const int fd = std::exchange(shard.fd, -1);
-    if (::close(fd) != 0) return disk_error(shard.partial_path, "write");
-    if (::rename(shard.partial_path.c_str(), shard.final_path.c_str()) != 0) {
-      return disk_error(shard.final_path, "rename into place");
+    Status status;
+    if (::close(fd) != 0) {
+      status = disk_error(shard.partial_path, "write");
+    } else if (::rename(shard.partial_path.c_str(), shard.final_path.c_str()) != 0) {
+      status = disk_error(shard.final_path, "rename into place");
     }
+    if (!status.ok()) ::unlink(shard.partial_path.c_str());
+    FL_TRY(std::move(status));
   }
   if (state_->shards.size() == 1) return ok_status();
   return write_file(state_->files.back(), state_->index_text());

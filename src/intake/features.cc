@@ -42,8 +42,11 @@ std::string expression_class(const ops::Expression& expression) {
 std::string attribute_class(const ops::Attribute& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return size_class(static_cast<double>(*number));
   if (const auto* number = std::get_if<double>(&value)) return size_class(*number);
-  if (const auto* list = std::get_if<std::vector<double>>(&value)) {  // one frequency is 1 whatever the base
-    return list->empty() ? "none" : list->size() == 1 ? "one" : "some";
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+    // Of a rope: a single frequency is 1 whatever the base; columns that do not turn have frequency 0.
+    const auto zeros = std::count(list->begin(), list->end(), 0.0);
+    const auto others = static_cast<std::ptrdiff_t>(list->size()) - zeros;
+    return std::string(others == 0 ? "none" : others == 1 ? "one" : "some") + (zeros > 0 ? " and zeros" : "");
   }
   if (const auto* expression = std::get_if<ops::Expression>(&value)) return expression_class(*expression);
   std::string text;

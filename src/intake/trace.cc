@@ -2,6 +2,7 @@
 #include "intake/trace.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "intake/lua/kinds.h"
@@ -208,9 +209,10 @@ class Runner {
       if (single) {
         return unsupported(spec.path + " does not match model_type \"" + architecture_ + "\"");
       }
-      names += (names.empty() ? " " : ", ") + spec.path;
+      names += (names.empty() ? " " : ", ") + std::filesystem::path(spec.path).stem().string();
     }
-    return unsupported("no spec matches model_type \"" + architecture_ + "\" (docs/add_a_model.md); there are" + names);
+    return unsupported("no spec matches model_type \"" + architecture_ + "\" (docs/add_a_model.md); there are" +
+                       (names.empty() ? std::string(" none") : names));
   }
 
   // config.architectures names a class; a class that is not in matches.architectures computes something else (a reward

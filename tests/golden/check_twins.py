@@ -29,7 +29,7 @@ def check(program, name, scratch):
     made = program("twin", source, "-o", twin, "--seed", facts["seed"], "--dtype", "f32")
     if hashlib.sha256((twin / "model.safetensors").read_bytes()).hexdigest() != facts["weights_sha256"]:
         yield "other weights than the golden's", 0
-    if len(made["layer_kinds"]) != facts["layer_kinds"] or made["jumps"] < made["jumps_of_original"]:
+    if len(made["visited"]["layer_kinds"]) != facts["layer_kinds"] or made["jumps"] < made["jumps_of_original"]:
         yield "layer kinds or lines of the spec are missing", 0
     if made["features"] < made["features_of_original"]:
         yield "features are missing", 0

@@ -28,7 +28,10 @@ import golden_pack  # noqa: E402
 def read_prompts(args):
     """Token ids; texts through the model's own tokenizer."""
     if args.tokens:
-        return [[int(word) for word in args.tokens.split(",")]]
+        try:
+            return [[int(word) for word in args.tokens.split(",")]]
+        except ValueError:
+            sys.exit(f"--tokens {args.tokens}: comma-separated token ids wanted")
     text = pathlib.Path(args.prompts).read_text()
     if text.lstrip()[:1] in ("[", "{"):
         entries = json.loads(text)
@@ -44,9 +47,29 @@ def read_prompts(args):
 
 def read_values(args):
     if args.values:
-        return json.loads(pathlib.Path(args.values).read_text())
-    command = [args.firstlight, "baseline", "values", args.model, "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        text = pathlib.Path(args.values).read_text()
+    else:
+        command = [args.firstlight, "baseline", "values", args.model, "--json"]
+        text = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
+    try:
+        listing = json.loads(text)
+    except json.JSONDecodeError as error:
+        sys.exit(f"{args.values or args.firstlight}: no JSON: {error}")
+    if "error" in listing:
+        sys.exit(f"{args.values or args.firstlight} tells an error: {listing['error'].get('message', listing['error'])}")
+    missing = {"model", "architecture", "parameters", "values"} - set(listing)
+    if missing:
+        sys.exit(f"{args.values}: not what `baseline values MODEL --json` prints: {', '.join(sorted(missing))} missing")
+    return listing
+
+
+def check_prompts(prompts, vocabulary):
+    """Ids that have a row of the embedding, at least one per prompt."""
+    if not prompts:
+        sys.exit("no prompts")
+    for tokens in prompts:
+        if not tokens or not all(isinstance(one, int) and 0 <= one < vocabulary for one in tokens):
+            sys.exit(f"prompt {tokens[:8]}: token ids below {vocabulary} wanted, one at least")
 
 
 def find_module(name, modules, renames):
@@ -138,13 +161,16 @@ def arguments():
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompts", help="file: a text per line, or JSON with texts and lists of token ids")
     prompts.add_argument("--tokens", help="one prompt as token ids")
-    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--greedy", type=int, default=1, help="tokens of the continuation")
     parser.add_argument("--full", default="", help="keep all rows of these values, comma-separated; all: of every one")
     parser.add_argument("--rename", action="append", default=[], metavar="PATTERN=REPLACEMENT",
                         help="from a value's name to the module's (regular expression, repeatable)")  # fmt: skip
     parser.add_argument("--trust-remote-code", action="store_true", help="run the code in the model's directory")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if any("=" not in rename for rename in args.rename):
+        parser.error("--rename: PATTERN=REPLACEMENT wanted")
+    return args
 
 
 def main():
@@ -155,6 +181,7 @@ def main():
         args.model, dtype=getattr(torch, args.dtype), attn_implementation="eager",
         trust_remote_code=args.trust_remote_code,
     ).eval()  # fmt: skip
+    check_prompts(prompts, model.get_input_embeddings().num_embeddings)
     recorder = Recorder(model, listing["values"], [rename.split("=", 1) for rename in args.rename])
     records = []
     for tokens in prompts:

@@ -125,9 +125,18 @@ TEST_F(TwinTest, CopiesTheModelsTokenizer) {
   EXPECT_EQ(*read_text_file(path("a/tokenizer.json")), *read_text_file(tiny.string()));
 }
 
+// Of a head of 16 a quarter turns: of one of 8 a single pair would, whose frequency is 1 whatever the base.
+TEST_F(TwinTest, ARopeKeepsMoreThanOneFrequencyBesideColumnsThatDoNotTurn) {
+  made((fs::path(FL_SOURCE_DIR) / "tests/golden/data/gemma4/config.json").string(), "a");
+}
+
 TEST_F(TwinTest, Refusals) {
   EXPECT_NE(make_twin(path("x.gguf"), path("r"), {}).status().message().find("GGUF"), std::string::npos);
   EXPECT_FALSE(make_twin(path("model"), path("r"), {.from_weights = true}).ok());
+  ASSERT_TRUE(write_file(path("model/generation_config.json"), "{}").ok());
+  EXPECT_NE(make_twin(path("model/generation_config.json"), path("r"), {}).status().message().find("its config.json"),
+            std::string::npos)
+      << "another file of the directory is not the directory";
   EXPECT_FALSE(fs::exists(path("r"))) << "nothing stays";
   EXPECT_NE(make_twin(path("model"), path("model"), {}).status().message().find("not empty"), std::string::npos);
 }

@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <random>
 
 #include "align/pack_builder.h"
@@ -159,6 +161,35 @@ TEST(Pack, BrokenOnesAreRefused) {
   EXPECT_TRUE(write_file(path, good).ok());
   EXPECT_TRUE(read_pack(folder.path()).ok());
   EXPECT_EQ(read_pack(folder.path() + "/none").code(), StatusCode::kNotFound);
+}
+
+TEST(Pack, NumbersThatNoRecordingHasAreRefused) {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<const char*, std::function<void(TapRecord&)>> faults[] = {
+      {"counts", [&](TapRecord& tap) { tap.statistics.not_finite = none; }},
+      {"histogram", [](TapRecord& tap) { tap.histogram[3] = -1; }},
+      {"norm", [](TapRecord& tap) { tap.norms[1] = -1; }},
+      {"sketch", [&](TapRecord& tap) { tap.sketch[2] = none; }},
+      {"row 100 kept", [](TapRecord& tap) { tap.row_ids[1] = 100; }},
+      {"row 0 kept", [](TapRecord& tap) { tap.row_ids[1] = 0; }},
+      {"row -1 kept", [](TapRecord& tap) { tap.row_ids[0] = -1; }},
+      {"not finite", [&](TapRecord& tap) { tap.rows[5] = none; }}};
+  for (const auto& [said, fault] : faults) {
+    const Folder folder;
+    Pack pack = made({}, 100);
+    fault(pack.prompts[0].taps[0]);
+    ASSERT_TRUE(write_pack(pack, folder.path(), 0).ok());
+    const auto back = read_pack(folder.path());
+    EXPECT_EQ(back.status().code(), StatusCode::kInvalidData) << said;
+    EXPECT_NE(back.status().message().find(said), std::string::npos) << back.status().to_string();
+  }
+  // A value that was not finite when it was recorded is another thing.
+  const Folder folder;
+  Pack pack = made({}, 100);
+  pack.prompts[0].taps[0].rows[5] = none;
+  pack.prompts[0].taps[0].statistics.not_finite = 1;
+  ASSERT_TRUE(write_pack(pack, folder.path(), 0).ok());
+  EXPECT_TRUE(read_pack(folder.path()).ok());
 }
 
 TEST(Pack, SampledRowsAreSpreadOut) {
