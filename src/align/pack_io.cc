@@ -327,6 +327,9 @@ Result<Pack> parse_manifest(std::string_view text) {
 
 Result<Pack> read_pack(const std::string& directory) {
   const std::string path = directory + "/manifest.json";
+  std::error_code ignored;
+  if (fs::is_directory(directory, ignored) && !fs::exists(path, ignored))
+    return not_found(directory + " is no golden pack: it has no manifest.json");
   Pack pack = FL_TRY(parse_manifest(FL_TRY(read_text_file(path))).with_context(path));
   const auto file = FL_TRY(formats::Checkpoint::open(directory + "/tensors.safetensors"));
   for (size_t p = 0; p < pack.prompts.size(); ++p) {

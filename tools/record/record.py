@@ -49,8 +49,11 @@ def read_values(args):
     if args.values:
         text = pathlib.Path(args.values).read_text()
     else:
-        command = [args.firstlight, "baseline", "values", args.model, "--json"]
-        text = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
+        command = [args.firstlight, "baseline", "values", args.model, "--json", *(["--spec", args.spec] if args.spec else [])]
+        try:
+            text = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
+        except OSError as error:
+            sys.exit(f"--firstlight: {error}")
     try:
         listing = json.loads(text)
     except json.JSONDecodeError as error:
@@ -158,6 +161,7 @@ def arguments():
     values = parser.add_mutually_exclusive_group(required=True)
     values.add_argument("--values", help="what `firstlight baseline values MODEL --json` printed")
     values.add_argument("--firstlight", help="the program, to ask it")
+    parser.add_argument("--spec", help="with --firstlight: the spec of a family that the program does not know yet")
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompts", help="file: a text per line, or JSON with texts and lists of token ids")
     prompts.add_argument("--tokens", help="one prompt as token ids")
@@ -168,6 +172,8 @@ def arguments():
                         help="from a value's name to the module's (regular expression, repeatable)")  # fmt: skip
     parser.add_argument("--trust-remote-code", action="store_true", help="run the code in the model's directory")
     args = parser.parse_args()
+    if args.spec and not args.firstlight:
+        parser.error("--spec is for --firstlight; `baseline values MODEL --spec FILE --json` makes such --values")
     if any("=" not in rename for rename in args.rename):
         parser.error("--rename: PATTERN=REPLACEMENT wanted")
     return args
