@@ -125,7 +125,10 @@ class Recorder:
                 if found is None:
                     self.unmapped.append(name)
                 else:
-                    modules[found].register_forward_hook(self._hook(name))
+                    module = modules[found]
+                    if module is embedding:  # the head that is tied to it
+                        module = model.get_output_embeddings() or module
+                    module.register_forward_hook(self._hook(name))
 
     def _hook(self, name):
         def keep(_module, _inputs, output):
