@@ -21,6 +21,8 @@ Result<OutputDirectory> OutputDirectory::create(const std::string& path) {
     if (!empty) return invalid_argument(path + " is not empty; a new or empty directory is wanted");
     return OutputDirectory(path, false);
   }
+  if (fs::is_symlink(fs::symlink_status(path, error))) return invalid_argument(path + ": a link to nowhere");
+  error.clear();
   const bool made = fs::create_directories(path, error);
   if (error) return invalid_argument(path + ": " + error.message());
   return OutputDirectory(path, made);

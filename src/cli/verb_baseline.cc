@@ -120,12 +120,24 @@ uint64_t bytes_on_disk(const std::string& directory) {
   return bytes;
 }
 
+// An older recording, which a new one may replace; anything else in a directory is not ours to touch.
+bool holds_pack_alone(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "manifest.json" && name != "tensors.safetensors") return false;
+  }
+  const auto manifest = read_text_file(directory + "/manifest.json");
+  return manifest.ok() && align::parse_manifest(*manifest).ok();
+}
+
 }  // namespace
 
 Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags) {
   if (flags.prompts.empty() && flags.tokens.empty()) return invalid_argument("--prompts or --tokens wanted");
   const RemoveOnInterrupt guard(flags.output);
-  auto output = FL_TRY(adapt::OutputDirectory::create(flags.output));  // before the work, not after it
+  std::optional<adapt::OutputDirectory> output;  // made before the work, not after it
+  if (!holds_pack_alone(flags.output)) output.emplace(FL_TRY(adapt::OutputDirectory::create(flags.output)));
   const Bench bench = FL_TRY(set_up(common));
   align::Prompts prompts;
   if (!flags.tokens.empty()) {
@@ -145,9 +157,9 @@ Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags&
   const auto recording = FL_TRY(align::record(bench.model.graph, prompts, std::move(head), options,
                                               rounded ? rounded->resources : bench.resources));
   const align::Pack& pack = recording.pack;
-  output.add({flags.output + "/manifest.json", flags.output + "/tensors.safetensors"});
+  if (output) output->add({flags.output + "/manifest.json", flags.output + "/tensors.safetensors"});
   FL_TRY(align::write_pack(pack, flags.output, recording.limit));
-  output.keep();
+  if (output) output->keep();
   const uint64_t bytes = bytes_on_disk(flags.output);
   if (common.json) {
     print_json({{"pack", flags.output},
