@@ -26,10 +26,12 @@ struct AttendForm {
   void (*scores)(const float* q, int num_queries, int64_t width, const StoredRows& keys, float* scores);
   // sums[i] += sum over j of weights[i][j] * values[j]; `width` padded, rows of sums `width` apart.
   void (*accumulate)(const float* weights, int num_queries, int64_t width, const StoredRows& values, float* sums);
-  // One step of the running softmax of one query: raises *top to the maximum of `count` scores (a multiple of 16),
-  // turns them into exp(score - top), scales *total and sums[0 .. width) down to the new top, adds the weights to
-  // *total.
-  void (*step)(float* scores, int64_t count, float* top, float* total, float* sums, int64_t width);
+  // One step of the running softmax of one query: where one of `count` scores (a multiple of 16) lies above *top,
+  // raises it to the next whole number from there on; turns the scores into exp(score - top) and returns their sum.
+  // *kept: what earlier sums are to be multiplied with, 1 where the top has stayed.
+  float (*step)(float* scores, int64_t count, float* top, float* kept);
+  // far = far * kept + near, near = 0; `width` padded.
+  void (*fold)(float* near, float kept, double* far, int64_t width);
   // `count` stored elements as floats.
   void (*decode)(tensor::DType dtype, const std::byte* from, int64_t count, float* out);
   const VectorOps* vector_ops;

@@ -71,8 +71,9 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   int64_t program = options.score.has_value() ? options.score->scratch_floats() : 0;
   for (const auto& mask : options.masks) program = std::max(program, mask.has_value() ? mask->scratch_floats() : 0);
   const int64_t rows = AttendSplit::most_rows(split.group());
-  const int64_t total = rows * (key_width_ + kKeyBlock + value_width_ + 32) + kKeyBlock * (key_width_ + value_width_) +
-                        program + 4 * kKeyBlock + heads_ + 256;  // the last for rounding up
+  const int64_t total = rows * (key_width_ + kKeyBlock + 3 * value_width_ + 64) +
+                        kKeyBlock * (key_width_ + value_width_) + program + 4 * kKeyBlock + heads_ +
+                        256;  // the last for rounding up
   float* at = scratch_floats(worker, total);
   const auto take = [&](int64_t floats) {
     float* taken = at;
@@ -86,7 +87,9 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   scores_ = take(rows * kKeyBlock);
   sums_ = take(rows * value_width_);
   tops_ = take(rows);
-  totals_ = take(rows);
+  kept_ = take(rows);
+  far_sums_ = reinterpret_cast<double*>(take(2 * rows * value_width_));
+  totals_ = reinterpret_cast<double*>(take(2 * rows));
   key_floats_ = take(kKeyBlock * key_width_);
   value_floats_ = take(kKeyBlock * value_width_);
   float* sinks = take(heads_);
@@ -132,11 +135,12 @@ void AttendTaskRun::start_softmax() {
   const bool with_sinks = sinks_ != nullptr && task_.part == 0;
   for (int r = 0; r < rows_; ++r) {
     tops_[r] = with_sinks ? sinks_[head_of(r)] : kMinusInfinity;
-    totals_[r] = with_sinks ? 1.0f : 0.0f;
+    totals_[r] = with_sinks ? 1.0 : 0.0;
     // Beside a sink that is none or infinite no weight is a number.
-    if (!(tops_[r] <= std::numeric_limits<float>::max())) totals_[r] = std::numeric_limits<float>::quiet_NaN();
+    if (!(tops_[r] <= std::numeric_limits<float>::max())) totals_[r] = std::numeric_limits<double>::quiet_NaN();
   }
   std::fill_n(sums_, rows_ * value_width_, 0.0f);
+  std::fill_n(far_sums_, rows_ * value_width_, 0.0);
 }
 
 void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
@@ -183,9 +187,17 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
     if (some_hidden) hide(options, block, r, scores);
     if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, count);
     for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
-    form_.step(scores, count, tops_ + r, totals_ + r, sums_ + r * value_width_, value_width_);
+    const float sum = form_.step(scores, count, tops_ + r, kept_ + r);
+    totals_[r] = totals_[r] * static_cast<double>(kept_[r]) + static_cast<double>(sum);
   }
-  if (!some_hidden && !has_mask) return add_block(sources_[segment], block);
+  add_values(segment, block, some_hidden || has_mask);
+  for (int r = 0; r < rows_; ++r) {
+    form_.fold(sums_ + r * value_width_, kept_[r], far_sums_ + r * value_width_, value_width_);
+  }
+}
+
+void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hidden) {
+  if (!some_hidden) return add_block(sources_[segment], block);
   // A hidden key has weight 0, and 0 times a number that is none is none.
   const StoredRows values = values_of(sources_[segment], block);
   if (all_finite(values, value_width_)) {
@@ -324,13 +336,14 @@ void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int 
 }
 
 void AttendTaskRun::store_result() const {
-  for (int r = 0; r < rows_; ++r) finish(r, totals_[r], sums_ + r * value_width_);
+  for (int r = 0; r < rows_; ++r) finish(r, totals_[r], far_sums_ + r * value_width_);
 }
 
 void AttendTaskRun::store_part(float* to) const {
-  std::copy_n(sums_, rows_ * value_width_, to);
+  const auto rounded = [](double v) { return static_cast<float>(v); };
+  std::transform(far_sums_, far_sums_ + rows_ * value_width_, to, rounded);
   std::copy_n(tops_, rows_, to + rows_ * value_width_);
-  std::copy_n(totals_, rows_, to + rows_ * value_width_ + rows_);
+  std::transform(totals_, totals_ + rows_, to + rows_ * value_width_ + rows_, rounded);
 }
 
 void AttendTaskRun::merge(const AttendTask& task, const float* parts, int64_t stride) {
@@ -340,23 +353,23 @@ void AttendTaskRun::merge(const AttendTask& task, const float* parts, int64_t st
     float top = kMinusInfinity;
     for (int64_t p = 0; p < split_.num_parts(); ++p) top = std::max(top, top_of(p));
     const float base = top == kMinusInfinity ? 0.0f : top;
-    float total = 0;
-    std::fill_n(sums_, value_width_, 0.0f);
+    double total = 0;
+    std::fill_n(far_sums_, value_width_, 0.0);
     for (int64_t p = 0; p < split_.num_parts(); ++p) {
-      const float factor = std::exp(top_of(p) - base);
-      total += factor * parts[p * stride + rows_ * value_width_ + rows_ + r];
+      const double factor = std::exp(static_cast<double>(top_of(p) - base));
+      total += factor * static_cast<double>(parts[p * stride + rows_ * value_width_ + rows_ + r]);
       const float* sums = parts + p * stride + r * value_width_;
-      for (int64_t i = 0; i < value_width_; ++i) sums_[i] += factor * sums[i];
+      for (int64_t i = 0; i < value_width_; ++i) far_sums_[i] += factor * static_cast<double>(sums[i]);
     }
-    finish(r, total, sums_);
+    finish(r, total, far_sums_);
   }
 }
 
 // A query that saw nothing gets zeros.
-void AttendTaskRun::finish(int row, float total, const float* sums) const {
+void AttendTaskRun::finish(int row, double total, const double* sums) const {
   float* out = call_.outputs[0].as<float>() + place_of(row) * options_.value_width;
-  const float factor = total == 0 ? 0.0f : 1.0f / total;
-  for (int64_t i = 0; i < options_.value_width; ++i) out[i] = sums[i] * factor;
+  const double factor = total == 0 ? 0.0 : 1.0 / total;
+  for (int64_t i = 0; i < options_.value_width; ++i) out[i] = static_cast<float>(sums[i] * factor);
 }
 
 }  // namespace firstlight::kernels

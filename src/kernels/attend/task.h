@@ -64,6 +64,7 @@ class AttendTaskRun {
   void run_selected(size_t segment, int64_t begin, int64_t end);
   void run_block(size_t segment, const Block& block);
   void score_block(const Source& source, const Block& block);
+  void add_values(size_t segment, const Block& block, bool some_hidden);
   void add_block(const Source& source, const Block& block);
   void add_visible(size_t segment, const Block& block, const StoredRows& values);
   StoredRows values_of(const Source& source, const Block& block) const;
@@ -73,7 +74,7 @@ class AttendTaskRun {
   bool is_visible_to_all(const SegmentOptions& segment, const Block& block) const;
   void hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const;
   void evaluate_mask(size_t segment, int row, int64_t count);
-  void finish(int row, float total, const float* sums) const;
+  void finish(int row, double total, const double* sums) const;
   StoredRows decoded(const Source& source, const plan::StateComponentView& component, int64_t width, const Block& block,
                      float* space) const;
   bool in_place(const plan::StateComponentView& component, int64_t width, const Block& block) const;
@@ -98,7 +99,9 @@ class AttendTaskRun {
   AttendTask task_;
   const plan::SequenceSpan* sequence_ = nullptr;
   int rows_ = 0;
-  float *q_, *scores_, *sums_, *tops_, *totals_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;
+  // `sums_`: of a block, in float32; far_sums_ and totals_: of all blocks, in float64.
+  float *q_, *scores_, *sums_, *tops_, *kept_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;
+  double *far_sums_, *totals_;
   const float* sinks_;
 };
 

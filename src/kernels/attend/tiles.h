@@ -144,13 +144,16 @@ void accumulate(const float* weights, int num_queries, int64_t width, const Stor
   accumulate_of<DType::kF32>(weights, num_queries, width, values, sums);
 }
 
-void step(float* scores, int64_t count, float* top, float* total, float* sums, int64_t width) {
+// A top that is a whole number is raised once per unit that scores climb, not once per block: each time costs earlier
+// weights a rounding.
+float step(float* scores, int64_t count, float* top, float* kept) {
   Float tops = load_f(scores);
   for (int64_t j = kLanes; j < count; j += kLanes) tops = max_f(load_f(scores + j), tops);
   float lanes[kLanes];
   store_f(lanes, tops);
-  float new_top = *top;
-  for (const float lane : lanes) new_top = lane > new_top ? lane : new_top;
+  float highest = *top;
+  for (const float lane : lanes) highest = lane > highest ? lane : highest;
+  const float new_top = highest > *top ? __builtin_ceilf(highest) : *top;
   // Nothing visible yet: zero is as good a reference as any, exp(-inf) is 0.
   const float base = new_top == -__builtin_inff() ? 0.0f : new_top;
   Float weights = zero_f();
@@ -159,14 +162,29 @@ void step(float* scores, int64_t count, float* top, float* total, float* sums, i
     store_f(scores + j, e);
     weights = add_f(weights, e);
   }
+  *kept = 1.0f;
   if (*top != new_top) {
     store_f(lanes, exp_f(set_f(*top - base)));
-    const float shrink = lanes[0];
-    *total *= shrink;
-    for (int64_t d = 0; d < width; d += kLanes) store_f(sums + d, mul_f(load_f(sums + d), set_f(shrink)));
+    *kept = lanes[0];
     *top = new_top;
   }
-  *total += sum_of(weights);
+  return sum_of(weights);
+}
+
+// Sums over thousands of blocks would lose in float32 what the blocks have won.
+void fold(float* near, float kept, double* far, int64_t width) {
+  using Floats = float __attribute__((vector_size(32)));
+  using Doubles = double __attribute__((vector_size(64)));
+  const Doubles factor = Doubles{} + static_cast<double>(kept);
+  for (int64_t i = 0; i < width; i += 8) {
+    Floats block;
+    Doubles sums;
+    __builtin_memcpy(&block, near + i, sizeof(block));
+    __builtin_memcpy(&sums, far + i, sizeof(sums));
+    sums = sums * factor + __builtin_convertvector(block, Doubles);
+    __builtin_memcpy(far + i, &sums, sizeof(sums));
+    __builtin_memset(near + i, 0, sizeof(block));
+  }
 }
 
 template <DType kType>
@@ -189,7 +207,7 @@ void decode(DType dtype, const std::byte* from, int64_t count, float* out) {
 }
 
 AttendForm make_form(const VectorOps& ops) {
-  return {.scores = scores, .accumulate = accumulate, .step = step, .decode = decode, .vector_ops = &ops};
+  return {.scores = scores, .accumulate = accumulate, .step = step, .fold = fold, .decode = decode, .vector_ops = &ops};
 }
 
 }  // namespace
