@@ -221,6 +221,13 @@ Status record_tested(const CommonFlags& common, const BaselineFlags& flags, cons
   return ok_status();
 }
 
+// Differences are no findings then, however they look.
+void warn_of_another(const align::Pack& baseline, const std::string& architecture) {
+  if (baseline.architecture.empty() || architecture.empty() || baseline.architecture == architecture) return;
+  std::fprintf(stderr, "warning: the baseline is of architecture %s, what is compared with it of %s\n",
+               baseline.architecture.c_str(), architecture.c_str());
+}
+
 }  // namespace
 
 Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags) {
@@ -236,6 +243,7 @@ Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags
   } else {
     return invalid_argument("a second pack or --model wanted");
   }
+  warn_of_another(baseline, tested.pack.architecture);
   const auto comparison = FL_TRY(align::compare(baseline, tested.pack, tested.rounded ? &*tested.rounded : nullptr,
                                                 tested.exact ? &*tested.exact : nullptr));
   if (!flags.html.empty()) {
@@ -286,6 +294,7 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
   const std::string path = flags.baseline.empty() ? flags.first : flags.baseline;
   const align::Pack baseline = FL_TRY(align::read_pack(path));
   const Bench bench = FL_TRY(set_up(of_model));
+  warn_of_another(baseline, bench.model.architecture);
   // The judge runs the same graph in float32, without a device.
   Bench judge_as;
   judge_as.options = bench.options;
