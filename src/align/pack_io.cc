@@ -192,6 +192,12 @@ Status read_flat(const formats::Checkpoint& file, const std::string& name, std::
   return ok_status();
 }
 
+// Names are printed.
+bool steers_terminal(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; });
+}
+
 // What a field holds, of the type that the default has. Errors: kInvalidData where it is another.
 template <typename T>
 Result<T> field(const Json& object, const char* key, const T& otherwise) {
@@ -204,7 +210,7 @@ Result<T> field(const Json& object, const char* key, const T& otherwise) {
   } else if constexpr (std::is_integral_v<T>) {
     fits = found->is_number_integer();
   } else {
-    fits = found->is_string();
+    fits = found->is_string() && !steers_terminal(found->template get_ref<const std::string&>());
   }
   if (!fits) return invalid_data("'" + std::string(key) + "' holds " + dump_json(*found));
   return found->template get<T>();

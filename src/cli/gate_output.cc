@@ -5,12 +5,13 @@
 
 #include "base/json.h"
 #include "cli/output.h"
+#include "cli/streams.h"
 
 namespace firstlight::cli {
 
 void print_gate(const gates::Gate& gate) {
   std::fprintf(stderr, "%-11s %-6s %7.2f s  %s\n", gate.level.c_str(), gate.passed ? "passed" : "FAILED", gate.seconds,
-               gate.summary.c_str());
+               printable(gate.summary).c_str());
 }
 
 int exit_status_of(const gates::AdaptResult& result) {

@@ -402,7 +402,7 @@ int fail_to_parse(const CLI::App& app, const CLI::ParseError& error, int argc, c
 }
 
 int fail(const Status& status, bool json) {
-  std::fprintf(stderr, "firstlight: %s\n", status.to_string().c_str());
+  std::fprintf(stderr, "firstlight: %s\n", printable(status.to_string()).c_str());
   if (json) print_error(status);
   return exit_status(status.code());
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/output.h"
+#include "cli/streams.h"
 
 namespace firstlight::cli {
 
@@ -25,10 +26,10 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
     std::fprintf(stderr, "warning: no generated kernels: %s\n", generated.message().c_str());
   session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get());
   for (const std::string& warning : session.loaded->checkpoint->warnings()) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+    std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
   }
   for (const std::string& warning : session.loaded->model.warnings)
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+    std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
   return session;
 }
 

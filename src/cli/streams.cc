@@ -30,4 +30,22 @@ Status flush_output() {
                           (reason != 0 ? std::string(": ") + std::strerror(reason) : ""));
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool steers = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
+    // U+0080 to U+009F, in UTF-8
+    const bool pair = byte == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
+    if (!steers && !pair) {
+      out += text[i];
+      continue;
+    }
+    char hex[8];
+    std::snprintf(hex, sizeof(hex), "\\x%02x", steers ? byte : static_cast<unsigned char>(text[++i]));
+    out += hex;
+  }
+  return out;
+}
+
 }  // namespace firstlight::cli

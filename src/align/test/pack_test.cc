@@ -158,6 +158,7 @@ TEST(Pack, BrokenOnesAreRefused) {
   EXPECT_EQ(with("\"projections\": 32", "\"projections\": 1000000"), StatusCode::kInvalidData);
   EXPECT_EQ(with("\"hash\": \"", "\"hash\": \"0"), StatusCode::kInvalidData);
   EXPECT_EQ(with("\"taps\"", "\"tops\""), StatusCode::kInvalidData);
+  EXPECT_EQ(with("\"logits\"", "\"log\\u001b[31mits\""), StatusCode::kInvalidData);
   EXPECT_TRUE(write_file(path, good).ok());
   EXPECT_TRUE(read_pack(folder.path()).ok());
   EXPECT_EQ(read_pack(folder.path() + "/none").code(), StatusCode::kNotFound);

@@ -45,6 +45,13 @@ TEST(StreamsTest, AFullDeviceIsAnErrorAndAnAbandonedPipeIsNone) {
             0);
 }
 
+TEST(StreamsTest, WhatSteersATerminalIsWrittenOut) {
+  EXPECT_EQ(printable("a\x1b[31mb\x7f\r\n\tc"), "a\\x1b[31mb\\x7f\\x0d\n\tc");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m \xc2\xa0 \xc3\xa9"),
+            "\\x9b31m \xc2\xa0 \xc3\xa9");
+}
+
 TEST(StreamsTest, FilesOpenedLaterDoNotTakeTheNumberOfAClosedStream) {
   EXPECT_EQ(status_of([] {
               ::close(STDIN_FILENO);
