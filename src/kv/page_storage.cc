@@ -17,6 +17,14 @@ class HostPages final : public PageStorage {
   void give(std::byte* page, size_t) override { std::free(page); }
   void zero(std::byte* page, size_t bytes) override { std::memset(page, 0, bytes); }
   void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  Status read(std::byte* host, const std::byte* page, size_t bytes) override {
+    std::memcpy(host, page, bytes);
+    return ok_status();
+  }
+  Status write(std::byte* page, const std::byte* host, size_t bytes) override {
+    std::memcpy(page, host, bytes);
+    return ok_status();
+  }
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "base/status.h"
+
 namespace firstlight::kv {
 
 class PageStorage {
@@ -17,6 +19,9 @@ class PageStorage {
   virtual void zero(std::byte* page, size_t bytes) = 0;
   // Both pages of this storage and of that size.
   virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  // Between a page and the host's memory. Errors: those of the device.
+  virtual Status read(std::byte* host, const std::byte* page, size_t bytes) = 0;
+  virtual Status write(std::byte* page, const std::byte* host, size_t bytes) = 0;
 };
 
 // The host's memory.

@@ -2,6 +2,7 @@
 #include "kv/state_cache.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -46,6 +47,7 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
       if (!row) return unsupported("state " + decl.name + "." + part.name + ": rows are not whole blocks");
       state.page_bytes += aligned(static_cast<size_t>(part.heads * state.page_rows * *row));
     }
+    if (!state.fixed) cache.block_tokens_ = std::lcm(cache.block_tokens_, state.page_rows * state.rate);
     cache.states_.push_back(std::move(state));
   }
   return cache;
@@ -95,6 +97,17 @@ std::byte* StateCache::take_page(size_t bytes) {
 
 void StateCache::give_page(std::byte* page, size_t bytes) {
   if (page == nullptr) return;
+  if (const auto found = shared_.find(page); found != shared_.end()) {
+    Sharing& sharing = found->second;
+    --sharing.users;
+    if (sharing.users == 0 && sharing.kept) unused_bytes_ += static_cast<int64_t>(bytes);
+    if (sharing.users > 0 || sharing.kept) return;
+    shared_.erase(found);
+  }
+  free_page(page, bytes);
+}
+
+void StateCache::free_page(std::byte* page, size_t bytes) {
   used_bytes_ -= static_cast<int64_t>(bytes);
   for (auto& [size, pages] : free_) {
     if (size == bytes) {
@@ -103,6 +116,12 @@ void StateCache::give_page(std::byte* page, size_t bytes) {
     }
   }
   free_.emplace_back(bytes, std::vector<std::byte*>{page});
+}
+
+bool StateCache::has_room(int64_t bytes) {
+  const auto missing = [&] { return used_bytes_ + bytes - options_.capacity_bytes; };
+  if (options_.capacity_bytes > 0 && missing() > 0 && reclaim_) reclaim_(missing());
+  return options_.capacity_bytes <= 0 || missing() <= 0;
 }
 
 // Pages in front of it hold only rows that the token at `length` and all after it can not see.
@@ -118,6 +137,12 @@ int64_t StateCache::pages_for(const State& state, int64_t length) {
 
 int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }
 
+// The next row goes into a page that others read too.
+bool StateCache::must_copy_last_page(const State& state, const Sequence& sequence, size_t s) const {
+  const int64_t rows = sequence.length / state.rate;
+  return !state.fixed && rows % state.page_rows != 0 && is_shared(sequence.pages[s].back());
+}
+
 Status StateCache::extend(SequenceId id, int64_t new_length) {
   Sequence& grown = sequence(id);
   FL_CHECK(new_length >= grown.length);
@@ -125,7 +150,9 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
   for (size_t s = 0; s < states_.size(); ++s) {
     const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
     const size_t have = grown.pages[s].size();
-    if (pages_wanted > have) needed_bytes += static_cast<int64_t>((pages_wanted - have) * states_[s].page_bytes);
+    size_t taken = pages_wanted > have ? pages_wanted - have : 0;
+    if (new_length > grown.length && must_copy_last_page(states_[s], grown, s)) ++taken;
+    needed_bytes += static_cast<int64_t>(taken * states_[s].page_bytes);
     const auto passed = static_cast<size_t>(first_needed_page(states_[s], grown.length));
     for (size_t p = 0; p < std::min(passed, have); ++p) {
       give_page(std::exchange(grown.pages[s][p], nullptr), states_[s].page_bytes);
@@ -137,7 +164,14 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
                          std::to_string(std::max<int64_t>(0, options_.capacity_bytes - used_bytes_)) + " of " +
                          std::to_string(options_.capacity_bytes) + " available");
   };
-  if (options_.capacity_bytes > 0 && used_bytes_ + needed_bytes > options_.capacity_bytes) return refuse();
+  if (!has_room(needed_bytes)) return refuse();
+  for (size_t s = 0; new_length > grown.length && s < states_.size(); ++s) {
+    if (!must_copy_last_page(states_[s], grown, s)) continue;
+    std::byte* own = take_page(states_[s].page_bytes);
+    if (own == nullptr) return refuse();
+    options_.storage->copy(own, grown.pages[s].back(), states_[s].page_bytes);
+    give_page(std::exchange(grown.pages[s].back(), own), states_[s].page_bytes);
+  }
   for (size_t s = 0; s < states_.size(); ++s) {
     const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
     while (grown.pages[s].size() < pages_wanted) {
@@ -208,8 +242,7 @@ Result<SnapshotId> StateCache::take_snapshot(SequenceId id) {
   for (size_t s = 0; s < states_.size(); ++s) {
     if (!states_[s].fixed || from.pages[s].empty()) continue;
     const auto bytes = static_cast<int64_t>(states_[s].page_bytes);
-    const bool full = options_.capacity_bytes > 0 && used_bytes_ + bytes > options_.capacity_bytes;
-    place->pages[s] = full ? nullptr : take_page(states_[s].page_bytes);
+    place->pages[s] = has_room(bytes) ? take_page(states_[s].page_bytes) : nullptr;
     if (place->pages[s] == nullptr) {
       drop_snapshot(taken);
       return out_of_memory("a snapshot of state '" + states_[s].name + "': " + std::to_string(bytes) +
@@ -250,7 +283,11 @@ Status StateCache::restore(SequenceId id, SnapshotId from) {
 int64_t StateCache::bytes_for_length(int64_t length) const {
   int64_t bytes = 0;
   for (const State& state : states_) {
-    bytes += pages_for(state, length) * static_cast<int64_t>(state.page_bytes);
+    int64_t pages = pages_for(state, length);
+    if (state.window > 0 && options_.step_tokens > 0) {  // the rows of a window and of a step lie in so many at most
+      pages = std::min(pages, (state.window - 1 + options_.step_tokens + state.page_rows - 2) / state.page_rows + 1);
+    }
+    bytes += pages * static_cast<int64_t>(state.page_bytes);
   }
   return bytes;
 }

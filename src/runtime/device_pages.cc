@@ -44,6 +44,16 @@ void DevicePages::copy(std::byte* to, const std::byte* from, size_t bytes) {
   note(device_.compute().copy(pool_.view(place(to), size), pool_.view(place(from), size)));
 }
 
+Status DevicePages::read(std::byte* host, const std::byte* page, size_t bytes) {
+  FL_TRY(device_.compute().copy_out({host, bytes}, pool_.view(place(page), static_cast<int64_t>(bytes))));
+  return device_.compute().finish();
+}
+
+Status DevicePages::write(std::byte* page, const std::byte* host, size_t bytes) {
+  FL_TRY(device_.compute().copy_in(pool_.view(place(page), static_cast<int64_t>(bytes)), {host, bytes}));
+  return device_.compute().finish();  // the host's memory may go
+}
+
 Status DevicePages::grow(int64_t needed) {
   const int64_t wanted = std::max({needed, 2 * pool_.bytes(), kLeastPool});
   auto larger = device_.allocate(wanted);

@@ -19,6 +19,8 @@ class DevicePages final : public kv::PageStorage {
   void give(std::byte* page, size_t bytes) override;
   void zero(std::byte* page, size_t bytes) override;
   void copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  Status read(std::byte* host, const std::byte* page, size_t bytes) override;
+  Status write(std::byte* page, const std::byte* host, size_t bytes) override;
 
   // The pool as it is now; a page's place is its distance from the beginning.
   const device::Buffer& pool() const { return pool_; }
