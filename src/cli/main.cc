@@ -203,6 +203,20 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();
+  serve->add_option("--max-waiting", line.serve.max_waiting, "requests that may wait; further ones get status 503")
+      ->capture_default_str();
+  serve->add_option("--step-tokens", line.serve.step_tokens,
+                    "tokens one step computes (default: all that a step takes)");
+  serve->add_option("--state-bytes", line.serve.state_bytes, "for the state of all requests (default: what is free)")
+      ->transform(CLI::AsSizeValue(false));
+  serve->add_flag("--reserve", line.serve.reserve,
+                  "let a request in only when there is room for its longest answer: nobody is ever put out");
+  serve->add_option("--swap-memory", line.serve.swap_memory, "bytes of memory for requests put out")
+      ->transform(CLI::AsSizeValue(false));
+  serve->add_option("--swap-disk", line.serve.swap_disk, "bytes of a file for requests put out")
+      ->transform(CLI::AsSizeValue(false));
+  serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)");
+  serve->add_flag("--no-prefix-reuse", line.serve.no_prefix_reuse, "compute every prompt from its beginning");
 }
 
 void add_looking_verbs(CLI::App& app, CommandLine& line) {

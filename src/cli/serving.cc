@@ -71,17 +71,19 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
     return invalid_argument("--context " + std::to_string(context) + ": the model knows " +
                             std::to_string(*session.loaded->model.max_positions) + " positions");
   }
-  if (options.max_sequences < 1 || options.max_sequences > session.loaded->executor->max_batch_outputs()) {
-    return invalid_argument("--max-sequences " + std::to_string(options.max_sequences) + ": 1 to " +
+  const int64_t max_sequences = options.engine.max_sequences;
+  if (max_sequences < 1 || max_sequences > session.loaded->executor->max_batch_outputs()) {
+    return invalid_argument("--max-sequences " + std::to_string(max_sequences) + ": 1 to " +
                             std::to_string(session.loaded->executor->max_batch_outputs()) + " wanted");
   }
-  const auto engine = FL_TRY(
-      engine::Engine::create(*session.loaded->executor,
-                             {.max_context = context,
-                              .max_sequences = options.max_sequences,
-                              .state_capacity_bytes = cpu.available_bytes - cpu.memory_bytes / 5,
-                              .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text)},
-                             engine::EngineMetrics::in(metrics)));
+  engine::EngineOptions engine_options = options.engine;
+  engine_options.max_context = context;
+  engine_options.stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text);
+  if (engine_options.state_capacity_bytes == 0) {
+    engine_options.state_capacity_bytes = cpu.available_bytes - cpu.memory_bytes / 5;
+  }
+  const auto engine =
+      FL_TRY(engine::Engine::create(*session.loaded->executor, engine_options, engine::EngineMetrics::in(metrics)));
   server::EngineGenerator generator(*engine, readiness, &log);
   const server::ServedModel model{
       .name = model_name(options.name),

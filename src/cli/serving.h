@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/session.h"
+#include "engine/engine.h"
 #include "gates/golden.h"
 
 namespace firstlight::cli {
@@ -16,7 +17,8 @@ struct ServingOptions {
   std::string api_key;
   std::string name;     // the model's path; its last part is the name clients see
   int64_t context = 0;  // 0: the model's
-  int64_t max_sequences = 8;
+  // Its context, stop tokens and, where it is 0, its capacity of state are filled in.
+  engine::EngineOptions engine = {.admission = engine::Admission::kOnDemand};
 };
 
 // Serves until SIGINT or SIGTERM. Ready only once the golden has been reproduced; without one the reference backend

@@ -9,15 +9,30 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   CommonFlags own = common;
   if (own.generated.empty() && own.backend == "cpu" && !own.no_generated) own.generated = "background";
+  if (flags.max_waiting < 1) {
+    return invalid_argument("--max-waiting " + std::to_string(flags.max_waiting) + ": 1 or more wanted");
+  }
+  if (flags.step_tokens < 0) {
+    return invalid_argument("--step-tokens " + std::to_string(flags.step_tokens) + ": 1 or more wanted");
+  }
   Session session = FL_TRY(open_session(own));
-  const int status = FL_TRY(serve(session,
-                                  {.host = flags.host,
-                                   .port = flags.port,
-                                   .api_key = flags.api_key,
-                                   .name = common.model,
-                                   .context = flags.context,
-                                   .max_sequences = flags.max_sequences},
-                                  std::nullopt));
+  const int status =
+      FL_TRY(serve(session,
+                   {.host = flags.host,
+                    .port = flags.port,
+                    .api_key = flags.api_key,
+                    .name = common.model,
+                    .context = flags.context,
+                    .engine = {.max_sequences = flags.max_sequences,
+                               .max_waiting = flags.max_waiting,
+                               .step_tokens = flags.step_tokens,
+                               .state_capacity_bytes = static_cast<int64_t>(flags.state_bytes),
+                               .admission = flags.reserve ? engine::Admission::kReserved : engine::Admission::kOnDemand,
+                               .swap = {.host_bytes = static_cast<int64_t>(flags.swap_memory),
+                                        .disk_bytes = static_cast<int64_t>(flags.swap_disk),
+                                        .folder = flags.swap_folder},
+                               .reuse_prefixes = !flags.no_prefix_reuse}},
+                   std::nullopt));
   FL_TRY(session.finish(common));
   return status;
 }

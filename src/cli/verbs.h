@@ -129,6 +129,13 @@ struct ServeFlags {
   std::string api_key;
   int64_t context = 0;
   int64_t max_sequences = 8;
+  int64_t max_waiting = 256;
+  int64_t step_tokens = 0;
+  uint64_t state_bytes = 0;
+  bool reserve = false;
+  uint64_t swap_memory = 0, swap_disk = 0;
+  std::string swap_folder;
+  bool no_prefix_reuse = false;
 };
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);

@@ -6,52 +6,64 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "base/metrics.h"
-#include "engine/sampler.h"
+#include "engine/sequence.h"
+#include "engine/step_runner.h"
+#include "engine/waiting_queue.h"
+#include "kv/prefix_cache.h"
 #include "kv/state_cache.h"
-#include "request/request.h"
+#include "kv/swap_space.h"
 #include "runtime/executor.h"
 
 namespace firstlight::engine {
+
+// When a request gets its place.
+enum class Admission {
+  kReserved,  // when the state of its planned length fits beside what the others may still need: nobody is put out
+  kOnDemand,  // when what it computes next fits; who ranks last is put out when there is no more
+};
 
 struct EngineOptions {
   int64_t max_context = 2048;        // tokens of prompt and output together
   int64_t max_sequences = 8;         // that run at one time; further ones wait
   int64_t max_waiting = 256;         // beyond that submit() answers kUnavailable
+  int64_t step_tokens = 0;           // that one step computes at most; 0: as many as the executor takes
   int64_t state_capacity_bytes = 0;  // of all sequences' state; 0: no limit of its own
   int64_t page_rows = 128;
   std::vector<int32_t> stop_token_ids;  // the model's own ends
+  Admission admission = Admission::kReserved;
+  kv::SwapOptions swap;                         // for sequences put out; what it does not hold is computed again
+  bool reuse_prefixes = true;                   // of prompts and answers that were computed before
+  int64_t snapshot_bytes = int64_t{256} << 20;  // of fixed states, for that
+  double aging_seconds = 30;                    // of waiting, for one level of priority; 0: none
+  bool overlap = false;                         // events are delivered while the next step runs
 };
 
 // Handles of the metrics the engine keeps; default-made ones count nothing.
 struct EngineMetrics {
-  Counter prompt_tokens, output_tokens, requests, steps;
-  Gauge waiting, running, state_bytes;
+  Counter prompt_tokens, cached_tokens, output_tokens, requests, steps, swapped_out, recomputed;
+  Gauge waiting, running, state_bytes, reusable_bytes, swap_bytes;
   Histogram step_seconds;
   Histogram queue_seconds;  // from submit() to a place among the running
   static EngineMetrics in(Metrics& metrics);
 };
 
-using Ticket = uint64_t;
-using EventSink = std::function<void(const request::TokenEvent&)>;
-
 class Engine {
  public:
-  // `executor` must outlive the engine. Errors: those of kv::StateCache::create.
+  // `executor` must outlive the engine. Errors: those of kv::StateCache::create and kv::SwapSpace::create.
   static Result<std::unique_ptr<Engine>> create(runtime::Executor& executor, const EngineOptions& options,
                                                 EngineMetrics metrics = {});
   ~Engine();
 
   // Errors: kInvalidArgument (an empty prompt, a token out of range, a prompt that fills the context, or that no step
-  // takes whole where it must be: both numbers; a sampling parameter out of range), kUnavailable (too many wait). The
-  // sink is called until an event with a finish reason.
+  // takes whole where it must be: both numbers; a sampling parameter out of range), kOutOfMemory (its state could never
+  // fit: both numbers), kUnavailable (too many wait). The sink is called until an event with a finish reason.
   Result<Ticket> submit(request::Request request, EventSink sink);
 
   // Ends the request at the next step with FinishReason::kCancelled; one that has ended already is left alone.
@@ -65,31 +77,54 @@ class Engine {
 
   int64_t vocab_size() const { return vocab_size_; }
   const EngineOptions& options() const { return options_; }
+  int64_t state_capacity_bytes() const { return options_.state_capacity_bytes; }
 
  private:
-  struct Sequence;
   struct Step;
 
-  Engine(runtime::Executor& executor, const EngineOptions& options, EngineMetrics metrics, kv::StateCache cache);
+  Engine(runtime::Executor& executor, const EngineOptions& options, EngineMetrics metrics, kv::StateCache cache,
+         std::unique_ptr<kv::SwapSpace> swap);
+  Status check(const request::Request& request) const;
+
+  // engine.cc: the loop
   void take_inbox();
-  void admit();
-  Step schedule();
   Status run(Step& step);
   void commit(const Step& step);
   void deliver_token(Sequence& sequence, std::span<const float> logits);
+  void emit(const Sequence& sequence, request::TokenEvent event);
+  void deliver_events();
   void finish(Sequence& sequence, request::TokenEvent event);
   void fail_step(const Step& step, const Status& status);
   void drop_finished();
+  void set_gauges();
+
+  // schedule.cc: who has a place, and what a step computes
+  void admit();
+  bool has_place_for(const Sequence& next);
+  bool take_state(Sequence& next);
+  bool state_fits(const Sequence& next) const;
+  void put_out(Sequence& sequence);
+  void release_state(Sequence& sequence);
+  Step schedule();
+  int64_t piece_of(const Sequence& sequence, int64_t room) const;
+  bool add_part(Step& step, Sequence& sequence, int64_t num_tokens);
+  bool make_room(Step& step, Sequence& sequence, int64_t length);
+  static void fill(Step& step);
 
   runtime::Executor& executor_;
   EngineOptions options_;
   EngineMetrics metrics_;
   kv::StateCache cache_;
+  std::unique_ptr<kv::PrefixCache> prefixes_;  // null: nothing is reused
+  std::unique_ptr<kv::SwapSpace> swap_;
+  std::unique_ptr<StepRunner> runner_;  // null: events are delivered at once
   int64_t vocab_size_ = 0;
   bool whole_prompts_ = false;  // attention sees later tokens: a prompt is one step's work
 
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;
+  WaitingQueue waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;                 // by rank
+  const Sequence* blocked_ = nullptr;                              // had no room, and nothing has been given back since
+  std::vector<std::pair<EventSink, request::TokenEvent>> events_;  // not delivered yet
 
   std::mutex inbox_mutex_;
   std::condition_variable_any inbox_filled_;
@@ -97,6 +132,24 @@ class Engine {
   std::vector<Ticket> cancelled_;
   Ticket next_ticket_ = 1;
   std::atomic<int64_t> num_waiting_{0};
+};
+
+// What one step computes.
+struct Engine::Step {
+  struct Part {
+    Sequence* sequence;
+    int64_t num_tokens;
+    bool wants_output;  // its last row's logits
+  };
+  std::vector<Part> parts;
+  int64_t room = 0, output_room = 0;
+  size_t most_parts = 0;
+  // Of the parts, once they are settled (fill).
+  std::vector<int32_t> tokens, positions, output_rows;
+  std::vector<plan::SequenceSpan> spans;
+  std::vector<kv::SequenceId> states;
+
+  bool has_room() const { return room > 0 && output_room > 0 && parts.size() < most_parts; }
 };
 
 }  // namespace firstlight::engine

@@ -33,11 +33,12 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
     State state;
     state.name = decl.name;
     state.fixed = decl.kind == ops::StateKind::kFixed;
-    state.page_rows = state.fixed ? 1 : options.page_rows;
     const bool windowed = decl.kind == ops::StateKind::kWindowLog || decl.kind == ops::StateKind::kTokenHistory;
     state.window = windowed ? decl.window : 0;
     state.rate = decl.kind == ops::StateKind::kRateLog ? decl.rate : 1;
     FL_CHECK(state.rate >= 1);
+    // As many tokens to a page as others have, so that few make a block.
+    state.page_rows = state.fixed ? 1 : std::max<int64_t>(1, options.page_rows / state.rate);
     for (const ops::StateComponent& part : decl.components) {
       state.components.push_back({.dtype = part.dtype,
                                   .heads = part.heads,

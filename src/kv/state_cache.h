@@ -30,7 +30,7 @@ using SequenceId = int32_t;
 using SnapshotId = int32_t;
 
 struct StateCacheOptions {
-  int64_t page_rows = 128;
+  int64_t page_rows = 128;         // of a log; fewer at a rate: a page is of as many tokens
   int64_t capacity_bytes = 0;      // of all pages together; 0: no limit of its own
   PageStorage* storage = nullptr;  // where pages lie, and it outlives the cache; null: the host's memory
   int64_t step_tokens = 0;         // the most that one extend() adds; bounds what windows need. 0: not known

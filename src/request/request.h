@@ -51,6 +51,9 @@ struct Request {
   std::vector<int32_t> stop_token_ids;  // end the output; the token itself is not part of it
   bool ignore_model_stops = false;      // do not stop at the model's own end tokens
   std::shared_ptr<TokenMask> mask;      // may be null
+  int64_t priority = 0;                 // higher ones go first
+  std::string client;                   // who asks: of equal priority, clients get equal shares
+  std::string cache_salt;               // only requests with the same one share computed prompts
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
@@ -68,6 +71,7 @@ struct TokenEvent {
   std::vector<TokenLogprob> top_logprobs;  // likeliest first
   FinishReason finish = FinishReason::kNone;
   std::optional<int32_t> stop_token;  // the id that ended the output
+  int64_t cached_tokens = 0;          // of the prompt, taken from what was computed before; the same in every event
   Status error;                       // kError: why
 };
 

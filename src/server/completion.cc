@@ -27,6 +27,7 @@ Completion::~Completion() { context_->metrics->in_flight.add(-1); }
 void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> prompts) {
   if (exchange_->is_over()) return;  // gone while the prompt was prepared: nothing starts
   streams_ = request.stream;
+  choices_per_prompt_ = request.num_choices;
   head_ = {.chat = request.endpoint == Endpoint::kChat,
            .id = make_answer_id(request.endpoint == Endpoint::kChat),
            .model = context_->model.name,
@@ -54,6 +55,9 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
   if (one.sampling.seed) one.sampling.seed = choice_seed(*one.sampling.seed, choice_of_prompt);
   one.stop_token_ids = request.stop_token_ids;
   one.ignore_model_stops = request.ignore_eos;
+  one.priority = request.priority;
+  one.client = request.client;
+  one.cache_salt = request.cache_salt;
   parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
                                                                  .skip_special_tokens = request.skip_special_tokens,
                                                                  .text_offset = count_characters(prompt.echo)}),
@@ -79,6 +83,7 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
 void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
   Part& part = parts_[part_idx];
   if (event.finish != FinishReason::kNone) part.ended = true;
+  part.cached_tokens = event.cached_tokens;
   if (over_ || part.choice.is_done()) return;
   if (event.finish == FinishReason::kError) {
     fail(to_api_error(event.error.ok() ? internal_error("generation failed") : event.error));
@@ -145,7 +150,10 @@ void Completion::deliver(size_t part_idx, ChoicePiece piece) {
 
 Usage Completion::usage() const {
   Usage usage{.prompt_tokens = num_prompt_tokens_};
-  for (const Part& part : parts_) usage.completion_tokens += part.choice.num_tokens();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    usage.completion_tokens += parts_[i].choice.num_tokens();
+    if (static_cast<int64_t>(i) % choices_per_prompt_ == 0) usage.cached_tokens += parts_[i].cached_tokens;
+  }
   return usage;
 }
 

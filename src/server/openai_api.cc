@@ -10,6 +10,8 @@
 namespace firstlight::server {
 namespace {
 
+constexpr int64_t kMaxPriority = 1000;
+constexpr size_t kMaxNameBytes = 256;
 constexpr int64_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 1024;
 constexpr int64_t kMaxTopLogprobs = 20;
@@ -164,8 +166,15 @@ void read_common(FieldReader& fields, ApiRequest& request, const ApiLimits& limi
   read_stop_ids(fields, request);
   request.ignore_eos = fields.boolean("ignore_eos", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
+  request.priority = fields.integer("priority", 0, -kMaxPriority, kMaxPriority);
+  request.client = fields.string("user", "");
+  request.cache_salt = fields.string("cache_salt", "");
+  for (const auto& [name, value] : {std::pair("user", &request.client), std::pair("cache_salt", &request.cache_salt)}) {
+    if (value->size() <= kMaxNameBytes) continue;
+    fields.fail(name, std::to_string(value->size()) + " bytes, at most " + std::to_string(kMaxNameBytes) + " wanted");
+  }
   fields.accept(
-      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
+      {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
   fields.refuse({"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"},
                 "output cannot be constrained yet");
   const Json* format = fields.find("response_format");

@@ -34,6 +34,9 @@ struct ApiRequest {
   std::vector<int32_t> stop_token_ids;
   bool ignore_eos = false;
   bool skip_special_tokens = true;
+  int64_t priority = 0;
+  std::string client;      // who asks, as they say
+  std::string cache_salt;  // computed prompts are shared with requests of the same one alone
 
   // Chat.
   Json messages = Json::array();

@@ -25,6 +25,7 @@ struct AnswerHead {
 
 struct Usage {
   int64_t prompt_tokens = 0;      // each prompt once, whatever n is
+  int64_t cached_tokens = 0;      // of these, taken from what was computed before
   int64_t completion_tokens = 0;  // of all choices; stop tokens are not counted
 };
 

@@ -201,30 +201,33 @@ TEST(StateCache, PagesLieWhereTheStorageSays) {
   EXPECT_EQ(storage.taken, 0) << "all are given back";
 }
 
-// A row per four tokens: pages come with whole groups alone.
+// A row per two tokens, and half as many rows to a page: pages come with whole groups alone.
 TEST(StateCache, ALogAtARateHasARowPerGroup) {
   std::array states = {log_state("compressed.0"), log_state("kv.0")};
   states[0].kind = ops::StateKind::kRateLog;
-  states[0].rate = 4;
+  states[0].rate = 2;
   auto cache = StateCache::create(states, {.page_rows = 4}).value();
   const std::array ids = {cache.add_sequence()};
   const auto pages = [&](size_t state) { return cache.views(ids)[state].pages[0].size(); };
-  ASSERT_TRUE(cache.extend(ids[0], 3).ok());
+  EXPECT_EQ(cache.block_tokens(), 4);
+  ASSERT_TRUE(cache.extend(ids[0], 1).ok());
   EXPECT_EQ(pages(0), 0u);
-  ASSERT_TRUE(cache.extend(ids[0], 4).ok());
+  ASSERT_TRUE(cache.extend(ids[0], 2).ok());
   EXPECT_EQ(pages(0), 1u);
-  ASSERT_TRUE(cache.extend(ids[0], 19).ok());  // four rows: one page
+  ASSERT_TRUE(cache.extend(ids[0], 5).ok());  // two rows: one page
   EXPECT_EQ(pages(0), 1u);
-  EXPECT_EQ(pages(1), 5u);
-  ASSERT_TRUE(cache.extend(ids[0], 20).ok());
+  EXPECT_EQ(pages(1), 2u);
+  ASSERT_TRUE(cache.extend(ids[0], 6).ok());
   EXPECT_EQ(pages(0), 2u);
-  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(20));
-  EXPECT_EQ(cache.bytes_for_length(20), 7 * kPageBytes);
-  ASSERT_TRUE(cache.truncate(ids[0], 19).ok());
+  EXPECT_EQ(cache.views(ids)[0].page_rows, 2);
+  constexpr int64_t kHalfPage = 2 * 2 * 8 * 4 + 64;
+  EXPECT_EQ(cache.used_bytes(), 2 * kHalfPage + 2 * kPageBytes);
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(6));
+  ASSERT_TRUE(cache.truncate(ids[0], 5).ok());
   EXPECT_EQ(pages(0), 1u);
-  ASSERT_TRUE(cache.truncate(ids[0], 2).ok());
+  ASSERT_TRUE(cache.truncate(ids[0], 1).ok());
   EXPECT_EQ(pages(0), 0u);
-  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(2));
+  EXPECT_EQ(cache.used_bytes(), cache.bytes_for_length(1));
 }
 
 TEST(StateCache, ASnapshotBringsFixedStatesBack) {

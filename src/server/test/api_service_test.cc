@@ -154,6 +154,7 @@ TEST_F(ApiServiceTest, AnswersChat) {
   EXPECT_EQ(answer["usage"]["prompt_tokens"], prompt);
   EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
   EXPECT_EQ(answer["usage"]["total_tokens"], prompt + 12);
+  EXPECT_EQ(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
 TEST_F(ApiServiceTest, AnswersCompletions) {

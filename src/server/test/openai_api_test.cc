@@ -70,8 +70,11 @@ TEST(OpenAiApi, ReadsChatFields) {
       "logprobs": true, "top_logprobs": 4, "max_tokens": 5, "max_completion_tokens": 6, "user": "u", "metadata": {},
       "store": false, "chat_template_kwargs": {"enable_thinking": false}, "add_generation_prompt": false,
       "response_format": {"type": "text"}, "modalities": ["text"], "tools": [{"type": "function"}],
-      "tool_choice": "auto", "parallel_tool_calls": true)");
+      "tool_choice": "auto", "parallel_tool_calls": true, "priority": -3, "cache_salt": "s")");
   EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.priority, -3);
+  EXPECT_EQ(request.client, "u");
+  EXPECT_EQ(request.cache_salt, "s");
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.include_usage);
   EXPECT_TRUE(request.logprobs);
@@ -156,6 +159,10 @@ TEST(OpenAiApi, RefusesChatFieldsByName) {
       {R"("model": 1)", "model"},
       {R"("temprature": 1)", "temprature"},
       {R"("messages": 1)", "messages"},
+      {R"("priority": 1001)", "priority"},
+      {R"("priority": "high")", "priority"},
+      {R"("user": 1)", "user"},
+      {R"("cache_salt": ["a"])", "cache_salt"},
   };
   for (const BadCase& bad : cases) {
     ApiRequest request;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request on its way through the engine: what it has so far, and where its state is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "kv/state_cache.h"
+#include "request/request.h"
+
+namespace firstlight::engine {
+
+using Ticket = uint64_t;
+using EventSink = std::function<void(const request::TokenEvent&)>;
+using Clock = std::chrono::steady_clock;
+
+struct Sequence {
+  Ticket ticket = 0;
+  request::Request request;
+  EventSink sink;
+  Sampler sampler;
+  Clock::time_point submitted;
+  int64_t planned_length = 0;   // the most tokens it can reach
+  std::vector<int32_t> tokens;  // prompt, then output
+  int64_t num_output = 0;
+  int64_t num_computed = 0;             // tokens whose state is there, or in `saved`
+  int64_t num_charged = 0;              // prompt tokens that were counted: a second time they are not
+  int64_t num_cached = 0;               // prompt tokens that were taken from another's state
+  kv::SequenceId state = -1;            // -1: not among the running
+  std::optional<kv::SavedState> saved;  // put out to swap space
+  int64_t num_preemptions = 0;
+  bool admitted = false;  // once at least
+  bool finished = false;
+
+  int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t left() const { return length() - num_computed; }
+};
+
+// Who keeps its place when there is not enough for both: the higher priority, then who came first.
+inline bool ranks_before(const Sequence& a, const Sequence& b) {
+  if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+  return a.ticket < b.ticket;
+}
+
+}  // namespace firstlight::engine

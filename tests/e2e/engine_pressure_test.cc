@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine under pressure, over models of every kind of state: too little room, sequences put out and taken back,
+// computed prompts used again, priorities, events delivered late. Whatever it does, each request's text is the one it
+// gets alone in an engine that does none of it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "adapt/bring_up.h"
+#include "base/json.h"
+#include "engine/engine.h"
+
+namespace firstlight::engine {
+namespace {
+
+using request::FinishReason;
+using request::Request;
+using request::TokenEvent;
+
+constexpr int64_t kPageRows = 4;
+
+struct Output {
+  std::vector<int32_t> tokens;
+  FinishReason finish = FinishReason::kNone;
+  int num_finishes = 0;
+  int64_t cached_tokens = 0;
+  std::string error;
+  bool operator==(const Output& other) const { return tokens == other.tokens && finish == other.finish; }
+};
+
+class EnginePressure : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string path = std::string(FL_SOURCE_DIR) + "/tests/golden/data/" + GetParam();
+    adapt::BringUpOptions options;
+    options.backend = catalog::Backend::kReference;
+    options.num_threads = 1;
+    options.buckets = {{16, 6}};
+    auto loaded = adapt::bring_up(path, options);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    model_ = std::move(*loaded);
+    std::ifstream file(path + "/golden.json");
+    const auto golden = Json::parse(file);
+    prompt_ = golden["prompt"].get<std::vector<int32_t>>();
+    measure_ = std::make_unique<kv::StateCache>(
+        kv::StateCache::create(model_->executor->plan().states, {.page_rows = kPageRows, .step_tokens = 16}).value());
+  }
+
+  // Prompts that begin alike, most of them longer than a step.
+  std::vector<Request> draw_requests(int count) const {
+    std::mt19937 random(11);
+    std::vector<Request> requests;
+    for (int i = 0; i < count; ++i) {
+      Request request;
+      const size_t length = 3 + random() % (prompt_.size() - 3);
+      request.prompt.assign(prompt_.begin(), prompt_.begin() + static_cast<std::ptrdiff_t>(length));
+      if (i % 3 == 0) request.prompt[random() % length] = static_cast<int32_t>(random() % 50);
+      request.max_tokens = 1 + static_cast<int64_t>(random() % 24);
+      request.sampling.temperature = i % 2 == 0 ? 0 : 1;
+      request.sampling.seed = static_cast<uint64_t>(i);
+      requests.push_back(request);
+    }
+    return requests;
+  }
+
+  EngineOptions roomy() const { return {.max_context = 128, .max_sequences = 4, .page_rows = kPageRows}; }
+  EngineOptions plain() const {
+    EngineOptions options = roomy();
+    options.max_sequences = 1;
+    options.reuse_prefixes = false;
+    return options;
+  }
+  // Room for one sequence at its longest, and for half of another.
+  EngineOptions tight() const {
+    EngineOptions options = roomy();
+    options.max_sequences = 6;
+    options.admission = Admission::kOnDemand;
+    options.state_capacity_bytes = measure_->bytes_for_length(64) * 3 / 2;
+    options.snapshot_bytes = 4 * measure_->snapshot_bytes();
+    return options;
+  }
+
+  static EventSink into(Output& output) {
+    return [&output](const TokenEvent& event) {
+      EXPECT_EQ(output.num_finishes, 0) << "an event after the last";
+      if (event.token) output.tokens.push_back(*event.token);
+      output.finish = event.finish;
+      output.num_finishes += event.finish != FinishReason::kNone;
+      output.cached_tokens = event.cached_tokens;
+      if (!event.error.ok()) output.error = event.error.message();
+    };
+  }
+  std::vector<Output> run(const EngineOptions& options, const std::vector<Request>& requests) {
+    metrics = Metrics();
+    const auto engine = Engine::create(*model_->executor, options, EngineMetrics::in(metrics));
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<Output> outputs(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto ticket = (*engine)->submit(requests[i], into(outputs[i]));
+      EXPECT_TRUE(ticket.ok()) << ticket.status().message();
+    }
+    while ((*engine)->step()) {
+      if (options.state_capacity_bytes > 0) {
+        EXPECT_LE(metric("firstlight_state_bytes"), static_cast<double>(options.state_capacity_bytes));
+      }
+    }
+    EXPECT_EQ(metric("firstlight_state_bytes"), metric("firstlight_state_reusable_bytes")) << "nobody uses any";
+    EXPECT_EQ(metric("firstlight_swap_bytes"), 0);
+    return outputs;
+  }
+  double metric(const std::string& name) const {
+    const std::string text = metrics.exposition();
+    const size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  }
+  void expect_equal(const std::vector<Output>& found, const std::vector<Output>& wanted, const char* how) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, wanted[i].tokens) << how << ", request " << i << " " << found[i].error;
+      EXPECT_EQ(found[i].finish, wanted[i].finish) << how << ", request " << i << " " << found[i].error;
+      EXPECT_EQ(found[i].num_finishes, 1);
+    }
+  }
+
+  std::unique_ptr<adapt::LoadedModel> model_;
+  std::unique_ptr<kv::StateCache> measure_;
+  std::vector<int32_t> prompt_;
+  Metrics metrics;
+};
+
+TEST_P(EnginePressure, NoTextDependsOnIt) {
+  const std::vector<Request> requests = draw_requests(14);
+  const std::vector<Output> wanted = run(plain(), requests);
+
+  EngineOptions options = roomy();
+  options.overlap = true;
+  expect_equal(run(options, requests), wanted, "overlapped");
+  EXPECT_GT(metric("firstlight_cached_prompt_tokens_total"), 0);
+
+  expect_equal(run(tight(), requests), wanted, "computed again");
+  const bool grows = measure_->bytes_for_length(64) > measure_->bytes_for_length(1);
+  if (grows) {
+    EXPECT_GT(metric("firstlight_preemptions_recomputed_total"), 0);
+  }
+
+  options = tight();
+  options.swap = {.host_bytes = options.state_capacity_bytes, .disk_bytes = 8 * options.state_capacity_bytes};
+  expect_equal(run(options, requests), wanted, "swapped");
+  if (grows) {
+    EXPECT_GT(metric("firstlight_preemptions_swapped_total"), 0);
+  }
+  EXPECT_EQ(metric("firstlight_preemptions_recomputed_total"), 0);
+
+  options.overlap = true;
+  options.step_tokens = 5;
+  options.swap.host_bytes = 0;
+  options.swap.disk_bytes = options.state_capacity_bytes / 2;
+  expect_equal(run(options, requests), wanted, "all at once");
+
+  options = tight();
+  options.admission = Admission::kReserved;
+  expect_equal(run(options, requests), wanted, "reserved");
+  EXPECT_EQ(metric("firstlight_preemptions_recomputed_total"), 0);
+}
+
+// A second time nothing but the end of the prompt is computed, and an answer can be gone on from as well.
+TEST_P(EnginePressure, WhatWasComputedIsUsedAgain) {
+  const auto engine = Engine::create(*model_->executor, roomy(), EngineMetrics::in(metrics));
+  ASSERT_TRUE(engine.ok());
+  Request request;
+  request.prompt = prompt_;
+  request.max_tokens = 9;
+  request.sampling.temperature = 0;
+  std::vector<Output> outputs(4);
+  const auto answer = [&](size_t i) {
+    ASSERT_TRUE((*engine)->submit(request, into(outputs[i])).ok());
+    (*engine)->run_until_idle();
+  };
+  answer(0);
+  EXPECT_EQ(outputs[0].cached_tokens, 0);
+  answer(1);
+  EXPECT_EQ(outputs[1].tokens, outputs[0].tokens);
+  const auto prompt = static_cast<int64_t>(prompt_.size());
+  EXPECT_GE(outputs[1].cached_tokens, prompt / 2);
+  EXPECT_LT(outputs[1].cached_tokens, prompt);
+  request.cache_salt = "another user";
+  answer(2);
+  EXPECT_EQ(outputs[2].cached_tokens, 0);
+  EXPECT_EQ(outputs[2].tokens, outputs[0].tokens);
+  request.cache_salt.clear();
+  request.prompt.insert(request.prompt.end(), outputs[0].tokens.begin(), outputs[0].tokens.begin() + 8);
+  request.max_tokens = 1;
+  answer(3);
+  EXPECT_EQ(outputs[3].tokens[0], outputs[0].tokens[8]);
+  EXPECT_GT(outputs[3].cached_tokens, outputs[1].cached_tokens);
+}
+
+TEST_P(EnginePressure, AHigherPriorityDoesNotWait) {
+  for (const bool swap : {false, true}) {
+    EngineOptions options = tight();
+    options.max_sequences = 2;
+    if (swap) options.swap.host_bytes = int64_t{1} << 30;
+    const auto engine = Engine::create(*model_->executor, options, EngineMetrics::in(metrics));
+    ASSERT_TRUE(engine.ok());
+    Request low;
+    low.prompt = prompt_;
+    low.max_tokens = 12;
+    low.sampling.temperature = 0;
+    Request high = low;
+    high.max_tokens = 3;
+    high.priority = 1;
+    std::vector<Output> outputs(4);
+    for (size_t i = 0; i < 3; ++i) ASSERT_TRUE((*engine)->submit(low, into(outputs[i])).ok());
+    while (outputs[0].tokens.size() < 2) ASSERT_TRUE((*engine)->step());
+    ASSERT_TRUE((*engine)->submit(high, into(outputs[3])).ok());
+    while (outputs[3].num_finishes == 0) ASSERT_TRUE((*engine)->step());
+    EXPECT_EQ(outputs[0].num_finishes + outputs[1].num_finishes + outputs[2].num_finishes, 0);
+    (*engine)->run_until_idle();
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(outputs[i].tokens, outputs[0].tokens);
+    EXPECT_EQ(outputs[0].tokens.size(), 12u);
+    outputs[0].tokens.resize(3);
+    EXPECT_EQ(outputs[3].tokens, outputs[0].tokens);
+  }
+}
+
+TEST_P(EnginePressure, CancelledOnesGiveEverythingBack) {
+  EngineOptions options = tight();
+  options.swap = {.host_bytes = options.state_capacity_bytes, .disk_bytes = 8 * options.state_capacity_bytes};
+  const auto engine = Engine::create(*model_->executor, options, EngineMetrics::in(metrics));
+  ASSERT_TRUE(engine.ok());
+  const std::vector<Request> requests = draw_requests(14);
+  std::vector<Output> outputs(requests.size());
+  std::vector<Ticket> tickets;
+  for (size_t i = 0; i < requests.size(); ++i) tickets.push_back(*(*engine)->submit(requests[i], into(outputs[i])));
+  std::mt19937 random(3);
+  for (int step = 0; (*engine)->step(); ++step) {
+    if (step % 3 == 2) (*engine)->cancel(tickets[random() % tickets.size()]);
+  }
+  int cancelled = 0;
+  for (const Output& output : outputs) {
+    EXPECT_EQ(output.num_finishes, 1);
+    cancelled += output.finish == FinishReason::kCancelled;
+  }
+  EXPECT_GT(cancelled, 2);
+  EXPECT_EQ(metric("firstlight_state_bytes"), metric("firstlight_state_reusable_bytes"));
+  EXPECT_EQ(metric("firstlight_swap_bytes"), 0);
+}
+
+// Logs; windows; latents; fixed states beside logs and alone; logs at a rate; rows chosen by an index; shared layers.
+INSTANTIATE_TEST_SUITE_P(Models, EnginePressure,
+                         testing::Values("llama", "gemma3", "deepseek_v3", "qwen3_next", "mamba2", "deepseek_v4",
+                                         "deepseek_v32", "kimi_linear", "gemma4_shared", "lfm2"),
+                         [](const auto& name) { return std::string(name.param); });
+
+}  // namespace
+}  // namespace firstlight::engine
