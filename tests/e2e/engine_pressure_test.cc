@@ -192,7 +192,10 @@ TEST_P(EnginePressure, WhatWasComputedIsUsedAgain) {
   request.max_tokens = 1;
   answer(3);
   EXPECT_EQ(outputs[3].tokens[0], outputs[0].tokens[8]);
-  EXPECT_GT(outputs[3].cached_tokens, outputs[1].cached_tokens);
+  const int64_t block = measure_->block_tokens();
+  if ((prompt + 7) / block > (prompt - 1) / block) {
+    EXPECT_GT(outputs[3].cached_tokens, outputs[1].cached_tokens);
+  }
 }
 
 TEST_P(EnginePressure, AHigherPriorityDoesNotWait) {
