@@ -317,8 +317,9 @@ Ranges rope_ranges(const Case& c, const Outcome& wanted, bool on_device) {
   });
 }
 
-// What attend's sums over n keys add, for values of the largest size: n / 64 rescalings, 8 u each.
-double rescaling(const Case& c) {
+// What attend's sums over n keys add, for values of the largest size: 120 u whatever n is, for few keys less; on
+// devices blocks of 64 keys are summed in float32, n / 16 u more.
+double rescaling(const Case& c, bool on_device) {
   double longest = 0, top = 0;
   for (const State& state : c.state) {
     for (const Sequence& s : state.sequences) longest = std::max(longest, static_cast<double>(rows_of(state.decl, s)));
@@ -326,7 +327,7 @@ double rescaling(const Case& c) {
       for (const auto& values : part) top = std::max(top, largest_finite(Row(values.begin(), values.end())));
     }
   }
-  return longest / 64 * 8 * kUnit * top;
+  return (std::min(120.0, longest / 8) + (on_device ? longest / 16 : 0)) * kUnit * top;
 }
 
 // Steps of recur_selective are times: below zero factors turn round, and no bound is stated.
@@ -488,7 +489,7 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
   if (c.bound.absolute == 0 && c.bound.relative == 0) return {};
   const double grown = growth(c);
   const bool attends = c.op == OpKind::kAttend || c.op == OpKind::kAttendSegments;
-  const double keys = attends ? rescaling(c) : 0;
+  const double keys = attends ? rescaling(c, on_device) : 0;
   Limits limits;
   limits.results = around(wanted, [&](size_t, size_t, double v) {
     return (c.bound.absolute + c.bound.relative * std::fabs(v)) * grown + keys;

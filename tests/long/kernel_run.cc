@@ -101,10 +101,11 @@ std::vector<const catalog::KernelRow*> host_rows(const KernelRun& call, bool wit
   for (const catalog::KernelRow& row : catalog::all_kernels()) {
     if (row.op != call.op || !features.has(row.needs)) continue;
     const bool is_reference = row.backend == catalog::Backend::kReference;
-    const bool is_tuned = row.backend == catalog::Backend::kCpu && row.rank > 0;
+    const bool is_tuned = row.backend == catalog::Backend::kCpu && catalog::tier(row) == catalog::Tier::kTuned;
     if (!(is_tuned || (is_reference && with_reference))) continue;
     if (row.accepts({call.op, operands, results, attributes})) rows.push_back(&row);
   }
+  EXPECT_FALSE(rows.empty()) << "no kernel takes " << ops::op_name(call.op);
   return rows;
 }
 
@@ -124,13 +125,14 @@ void Tally::add(double found, double wanted, double bound) {
   error_ = error;
   bound_ = bound;
   wanted_ = wanted;
+  place_ = count_ - 1;
 }
 
 void Tally::conclude(const std::string& what, const std::string& place) const {
   EXPECT_GT(count_, 0) << what;
   std::printf("| %s | %s | %.2g | %.2g | %.2f |\n", what.c_str(), place.c_str(), error_, bound_, share_);
   EXPECT_LE(share_, 1.0) << what << " on " << place << ": off by " << error_ << " of " << wanted_ << ", bound "
-                         << bound_;
+                         << bound_ << ", comparison " << place_;
 }
 
 }  // namespace firstlight::long_tests

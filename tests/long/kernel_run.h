@@ -48,7 +48,7 @@ class Tally {
 
  private:
   double share_ = 0, error_ = 0, bound_ = 0, wanted_ = 0;
-  int64_t count_ = 0;
+  int64_t count_ = 0, place_ = 0;  // of comparisons; the worst one's
 };
 
 }  // namespace firstlight::long_tests

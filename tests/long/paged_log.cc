@@ -30,6 +30,7 @@ PagedLog::PagedLog(std::vector<ops::StateComponent> components, int64_t rows, in
   FL_CHECK(step >= page_bytes);
   for (int64_t p = 0; p < count; ++p) pages_.push_back(range_ + p * step);
   std::shuffle(pages_.begin(), pages_.end(), std::mt19937(11));
+  page_bytes_ = static_cast<size_t>(page_bytes);
   view_.page_rows = page_rows;
   view_.components = components_;
 }
@@ -54,6 +55,15 @@ const float* PagedLog::row(size_t component, int64_t row, int64_t head) const {
 
 const plan::StateView& PagedLog::view(size_t sequences) {
   spans_.assign(sequences, std::span<std::byte* const>(pages_));
+  view_.pages = spans_;
+  return view_;
+}
+
+const plan::StateView& PagedLog::sliced_view(size_t pages_each) {
+  spans_.clear();
+  for (size_t first = 0; first + pages_each <= pages_.size(); first += pages_each) {
+    spans_.emplace_back(pages_.data() + first, pages_each);
+  }
   view_.pages = spans_;
   return view_;
 }

@@ -26,13 +26,20 @@ class PagedLog {
   // As stored.
   const float* row(size_t component, int64_t row, int64_t head) const;
   int64_t rows() const { return rows_; }
+  // The bytes of page `index`, and how many pages there are.
+  std::span<const std::byte> page(size_t index) const { return {pages_[index], page_bytes_}; }
+  size_t num_pages() const { return pages_.size(); }
   const ops::StateDecl& declaration() const { return declaration_; }
   // For `sequences` sequences that all read these pages; valid until the next call.
   const plan::StateView& view(size_t sequences);
+  // For sequences of `pages_each` pages of their own, one after the other: row r of sequence s is row
+  // s * pages_each * page_rows + r of the log.
+  const plan::StateView& sliced_view(size_t pages_each);
 
  private:
   ops::StateDecl declaration_;
   int64_t rows_;
+  size_t page_bytes_ = 0;
   std::byte* range_ = nullptr;
   std::vector<plan::StateComponentView> components_;
   std::vector<std::byte*> pages_;
