@@ -5,9 +5,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "cli/streams.h"
@@ -438,6 +440,20 @@ Status check_verb(const CLI::App& app, int argc, char** argv) {
   return ok_status();
 }
 
+// `--name=` is a name and an empty value; the parser would take the word behind it, which may be --json.
+std::vector<const char*> with_empty_values(int argc, char** argv, std::deque<std::string>& names) {
+  std::vector<const char*> words;
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    words.push_back(argv[i]);
+    if (i == 0 || !word.starts_with("--") || word.size() < 4 || word.find('=') != word.size() - 1) continue;
+    names.emplace_back(word.substr(0, word.size() - 1));
+    words.back() = names.back().c_str();
+    words.push_back("");
+  }
+  return words;
+}
+
 // Work that did not reach its reader is not done.
 int finish(int status) {
   const Status arrived = flush_output();
@@ -448,6 +464,8 @@ int finish(int status) {
 
 int main(int argc, char** argv) {
   reserve_streams();
+  std::deque<std::string> names;
+  const std::vector<const char*> words = with_empty_values(argc, argv, names);
   std::signal(SIGPIPE, SIG_IGN);
   CommandLine line;
   CLI::App app("Firstlight: a newly released open-weight model, usable on the day of its release.");
@@ -459,7 +477,7 @@ int main(int argc, char** argv) {
   refuse_bent_numbers(app);
   if (const Status known = check_verb(app, argc, argv); !known.ok()) return fail(known, wants_json(argc, argv));
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     return finish(fail_to_parse(app, error, argc, argv));
   }
