@@ -233,7 +233,8 @@ TEST(ModelBatch, In256SequencesEachSaysWhatItSaysAlone) {
 TEST(ModelBatch, TwoHundredAndFiftySixRequestsSampleWhatEachSamplesAlone) {
   const auto cpu = bring_up(with_long_config(kModels[3]), catalog::Backend::kCpu, {{256, 256}, {4096, 256}});
   ASSERT_NE(cpu, nullptr);
-  auto engine = engine::Engine::create(*cpu->executor, {.max_context = 640, .max_sequences = 256, .page_rows = 32});
+  auto engine = engine::Engine::create(
+      *cpu->executor, {.max_context = 640, .max_sequences = 256, .page_rows = 32, .reuse_prefixes = false});
   ASSERT_TRUE(engine.ok()) << engine.status().message();
   const std::vector<int32_t> tokens = prompt_of(70000, 60);
   const auto request_of = [&](size_t i) {
