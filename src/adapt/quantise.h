@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint in floating point as one in a vendor's weight format (docs/weight_formats.md), by rounding to nearest:
 // INT4 and INT8 in the words of compressed-tensors (pack-quantized), FP8 E4M3 in blocks of 128 x 128, MXFP4 of
-// compressed-tensors. Matrices of linear layers and of experts are quantised; embeddings, heads, routers and whatever
-// else is asked for stay as they are.
+// compressed-tensors, or a mixture of them by a policy. Matrices of linear layers and of experts, in stacks too, are
+// quantised; embeddings, heads, routers and whatever else is asked for stay as they are.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "adapt/quant_policy.h"
 #include "base/status.h"
 #include "intake/intake.h"
 
 namespace firstlight::adapt {
 
-enum class QuantFormat : uint8_t { kInt8, kInt4, kFp8, kMxfp4 };
-
 struct QuantiseOptions {
-  QuantFormat format = QuantFormat::kInt8;
-  int64_t group = 128;  // columns that share a scale of INT4 and INT8; where they do not come out even, the row
-  std::vector<std::string> keep;  // modules to leave alone: names, globs or "re:" expressions (intake/name_pattern.h)
-  uint64_t max_shard_bytes = 0;   // of tensors per file; 0: everything in one file
+  QuantPolicy policy;            // uniform_policy() for one format
+  uint64_t max_shard_bytes = 0;  // of tensors per file; 0: everything in one file
   intake::IntakeOptions intake;
   std::function<void(int64_t done, int64_t total)> progress;  // in elements
 };
@@ -38,11 +35,21 @@ struct QuantisedTensor {
   int64_t bytes_before = 0, bytes_after = 0;
 };
 
+struct QuantJob;
+class QuantPlanner;
+
 struct QuantisedCheckpoint {
   std::vector<QuantisedTensor> tensors;  // in the order of their names
   std::vector<std::string> files;        // everything written, full paths
   std::vector<std::string> warnings;
 };
+
+// The tensors of `jobs` that are stored anew, without the others, in the file it returns.
+Result<std::string> write_variant(const QuantPlanner& planner, const std::vector<QuantJob>& jobs,
+                                  const std::string& directory);
+
+// What rounding a tensor so does to it; nothing is written.
+Result<QuantisedTensor> measure_rounding(const QuantPlanner& planner, const QuantJob& job);
 
 // `source`: a directory in Hugging Face layout. Tensors are read, rounded and written a few rows at a time. Errors:
 // those of intake; kInvalidArgument (a GGUF, a pattern that matches nothing, a directory with content), kUnsupported (a

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "adapt/quantise.h"
+#include "adapt/quant_policy.h"
 #include "tensor/dtype.h"
 
 namespace firstlight::adapt {

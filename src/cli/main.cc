@@ -260,10 +260,17 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
                                [&] { return verb_convert(common, line.convert); });
   add_model(convert, common);
   add_spec_flags(convert, common);
-  convert->add_option("--to", line.convert.to, "of a GGUF: bf16, f16, f32; of a directory: int8, int4, fp8, mxfp4")
-      ->capture_default_str();
-  convert->add_option("--keep", line.convert.keep, "leave these modules alone: a name, glob or re: (repeatable)");
-  convert->add_option("--group", line.convert.group, "columns that share a scale of int8 and int4 (default: 128)");
+  auto* to =
+      convert->add_option("--to", line.convert.to, "of a GGUF: bf16, f16, f32; of a directory: int8, int4, fp8, mxfp4")
+          ->capture_default_str();
+  auto* keep =
+      convert->add_option("--keep", line.convert.keep, "leave these modules alone: a name, glob or re: (repeatable)");
+  auto* group =
+      convert->add_option("--group", line.convert.group, "columns that share a scale of int8 and int4 (default: 128)");
+  convert->add_option("--policy", line.convert.policy, "a file that says the format of each weight (TOML)")
+      ->excludes(to)
+      ->excludes(keep)
+      ->excludes(group);
   convert->add_option("-o", line.convert.output, "directory to write")->required();
   convert->add_option("--shard-mib", line.convert.shard_mib, "start a new file at this size (0: one file)");
 

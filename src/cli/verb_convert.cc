@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "adapt/convert.h"
 #include "adapt/quantise.h"
@@ -45,17 +46,6 @@ void print_summary(const adapt::Conversion& result) {
   }
   std::printf("%zu tensors; largest relative error %.3g (%s)\n", result.tensors.size(), worst, where.c_str());
   for (const std::string& file : result.files) std::printf("%s\n", file.c_str());
-}
-
-std::optional<adapt::QuantFormat> format_from_name(const std::string& name) {
-  constexpr std::pair<std::string_view, adapt::QuantFormat> kNames[] = {{"int8", adapt::QuantFormat::kInt8},
-                                                                        {"int4", adapt::QuantFormat::kInt4},
-                                                                        {"fp8", adapt::QuantFormat::kFp8},
-                                                                        {"mxfp4", adapt::QuantFormat::kMxfp4}};
-  for (const auto& [known, format] : kNames) {
-    if (known == name) return format;
-  }
-  return std::nullopt;
 }
 
 void print_quantised(const adapt::QuantisedCheckpoint& result) {
@@ -117,15 +107,23 @@ class Bar {
   int64_t last_ = 0;
 };
 
-Result<int> quantise(const CommonFlags& common, const ConvertFlags& flags, adapt::QuantFormat format) {
-  const bool packed = format == adapt::QuantFormat::kInt4 || format == adapt::QuantFormat::kInt8;
-  if (flags.group && !packed) return invalid_argument("--group is for --to int8 and int4");
+// What --policy or --to ask for; nothing where --to is a plain type.
+Result<std::optional<adapt::QuantPolicy>> policy_of(const ConvertFlags& flags) {
+  if (!flags.policy.empty()) return std::optional(FL_TRY(adapt::read_policy(flags.policy)));
+  const auto format = adapt::quant_format_from_name(flags.to);
+  if (!format) return std::optional<adapt::QuantPolicy>();
+  adapt::QuantChoice choice{.format = *format};
+  if (flags.group && !choice.packs_integers()) return invalid_argument("--group is for --to int8 and int4");
+  choice = FL_TRY(adapt::QuantChoice::make(*format, flags.group));
+  return std::optional(adapt::uniform_policy(choice, flags.keep));
+}
+
+Result<int> quantise(const CommonFlags& common, const ConvertFlags& flags, adapt::QuantPolicy policy) {
   if (flags.shard_mib < 0 || flags.shard_mib > (int64_t{1} << 40)) {
     return invalid_argument("--shard-mib " + std::to_string(flags.shard_mib) + ": 0 or a size in MiB wanted");
   }
   Bar bar;
-  adapt::QuantiseOptions options{.format = format, .keep = flags.keep};
-  options.group = flags.group.value_or(options.group);
+  adapt::QuantiseOptions options{.policy = std::move(policy)};
   options.max_shard_bytes = static_cast<uint64_t>(flags.shard_mib) << 20;
   options.intake = FL_TRY(bring_up_options(common)).intake;
   options.progress = bar.hook();
@@ -144,7 +142,7 @@ Result<int> quantise(const CommonFlags& common, const ConvertFlags& flags, adapt
 
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags) {
   const RemoveOnInterrupt guard(flags.output);
-  if (const auto format = format_from_name(flags.to)) return quantise(common, flags, *format);
+  if (auto policy = FL_TRY(policy_of(flags))) return quantise(common, flags, std::move(*policy));
   adapt::ConvertOptions options = FL_TRY(convert_options(common, flags));
   Bar bar;
   options.progress = bar.hook();

@@ -107,6 +107,7 @@ struct ConvertFlags {
   int64_t shard_mib = 0;
   std::vector<std::string> keep;
   std::optional<int64_t> group;
+  std::string policy;  // file
 };
 struct TwinFlags {
   std::string output;

@@ -11,6 +11,7 @@
 #include "formats/ggmf.h"
 #include "formats/gguf.h"
 #include "formats/hf_directory.h"
+#include "formats/overlay.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_file.h"
 
@@ -79,6 +80,20 @@ class CheckpointOpener {
     } else {
       FL_TRY(open_by_content(path));
     }
+    return std::move(checkpoint_);
+  }
+
+  // See overlay().
+  Result<Checkpoint> add(Checkpoint base, const std::set<std::string, std::less<>>& hidden, const std::string& extra) {
+    checkpoint_ = std::move(base);
+    if (checkpoint_.format_ != CheckpointFormat::kSafetensors) return invalid_argument("no checkpoint of safetensors");
+    for (const std::string& name : hidden) {
+      const auto it = checkpoint_.tensors_.find(name);
+      if (it == checkpoint_.tensors_.end()) continue;
+      checkpoint_.total_bytes_ -= it->second.size_bytes;
+      checkpoint_.tensors_.erase(it);
+    }
+    FL_TRY(open_single(extra));
     return std::move(checkpoint_);
   }
 
@@ -322,6 +337,11 @@ class CheckpointOpener {
 
 Result<Checkpoint> Checkpoint::open(const std::string& path, const CheckpointOptions& options) {
   return CheckpointOpener(options).open(path);
+}
+
+Result<Checkpoint> overlay(Checkpoint base, const std::set<std::string, std::less<>>& hidden,
+                           const std::string& extra) {
+  return CheckpointOpener({}).add(std::move(base), hidden, extra);
 }
 
 }  // namespace firstlight::formats

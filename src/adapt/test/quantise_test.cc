@@ -47,6 +47,10 @@ std::vector<float> logits(const std::string& model) {
   return all;
 }
 
+QuantPolicy uniform(QuantFormat format, const std::vector<std::string>& keep = {}) {
+  return uniform_policy(QuantChoice::make(format, std::nullopt).value(), keep);
+}
+
 class Quantise : public testing::Test {
  protected:
   Quantise() : folder_(fs::temp_directory_path() / ("firstlight-quantise-" + std::to_string(::getpid()))) {
@@ -133,7 +137,7 @@ TEST_F(Quantise, LogitsAreThoseOfTheValues) {
       if (std::string_view(model) == "qwen3_moe" && format == QuantFormat::kInt8) continue;  // below
       if (std::string_view(model) == "deepseek_v3_no_q_lora" && format != QuantFormat::kFp8) continue;
       const std::string name = std::string(model) + "-" + word;
-      const auto result = made(golden(model), name, {.format = format});
+      const auto result = made(golden(model), name, {.policy = uniform(format)});
       int64_t count = 0;
       for (const auto& tensor : result.tensors) {
         if (!tensor.kept_because.empty()) continue;
@@ -151,7 +155,7 @@ TEST_F(Quantise, LogitsAreThoseOfTheValues) {
 }
 
 TEST_F(Quantise, ReportsWhatRoundingDid) {
-  const auto result = made(golden("llama_bias"), "a", {.format = QuantFormat::kInt4});
+  const auto result = made(golden("llama_bias"), "a", {.policy = uniform(QuantFormat::kInt4)});
   const auto before = formats::Checkpoint::open(golden("llama_bias")), after = formats::Checkpoint::open(path("a"));
   const std::string name = "model.layers.0.mlp.up_proj.weight";
   const auto entry =
@@ -173,7 +177,7 @@ TEST_F(Quantise, ReportsWhatRoundingDid) {
 
 TEST_F(Quantise, EmbeddingsHeadsRoutersAndWhatIsAskedForStay) {
   const auto result =
-      made(golden("qwen3_moe"), "a", {.format = QuantFormat::kInt8, .keep = {"re:.*q_proj", "model.layers.1.*"}});
+      made(golden("qwen3_moe"), "a", {.policy = uniform(QuantFormat::kInt8, {"re:.*q_proj", "model.layers.1.*"})});
   for (const auto& tensor : result.tensors) {
     const bool asked = tensor.name.find("q_proj") != std::string::npos || tensor.name.starts_with("model.layers.1.");
     const bool never = tensor.name.find("embed") != std::string::npos || tensor.name.ends_with("gate.weight") ||
@@ -184,8 +188,8 @@ TEST_F(Quantise, EmbeddingsHeadsRoutersAndWhatIsAskedForStay) {
 }
 
 TEST_F(Quantise, GroupsAndShards) {
-  const auto result =
-      made(golden("llama_bias"), "a", {.format = QuantFormat::kInt4, .group = 32, .max_shard_bytes = 8192});
+  const auto result = made(golden("llama_bias"), "a",
+                           {.policy = uniform_policy({QuantFormat::kInt4, 32}, {}), .max_shard_bytes = 8192});
   EXPECT_TRUE(fs::exists(path("a") + "/model.safetensors.index.json"));
   EXPECT_GT(result.files.size(), 4u);
   bool groups = false;
@@ -200,9 +204,12 @@ TEST_F(Quantise, Refusals) {
     EXPECT_FALSE(fs::exists(path("r"))) << "nothing stays";
     return result.ok() ? "(it worked)" : result.status().to_string();
   };
-  EXPECT_NE(refused(golden("quant_gptq"), {}).find("quantised already"), std::string::npos);
-  EXPECT_NE(refused(golden("llama_bias"), {.keep = {"nobody"}}).find("matches no module"), std::string::npos);
-  EXPECT_NE(refused(golden("llama_bias"), {.group = 40}).find("multiple of 32"), std::string::npos);
+  EXPECT_NE(refused(golden("quant_gptq"), {.policy = uniform(QuantFormat::kInt8)}).find("quantised already"),
+            std::string::npos);
+  EXPECT_NE(
+      refused(golden("llama_bias"), {.policy = uniform(QuantFormat::kInt8, {"nobody"})}).find("matches no module"),
+      std::string::npos);
+  EXPECT_NE(QuantChoice::make(QuantFormat::kInt4, 40).status().message().find("multiple of 32"), std::string::npos);
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ bool decode_blocks(Tracer& tracer, std::vector<ir::ValueId>& operands) {
   for (ir::ValueId& id : operands) {
     const tensor::Type type = tracer.builder.type(id);
     const bool ours = type.dtype == tensor::DType::kInt4G || type.dtype == tensor::DType::kInt8G ||
-                      type.dtype == tensor::DType::kFP8G || type.dtype == tensor::DType::kNVFP4;
+                      type.dtype == tensor::DType::kFP8G || type.dtype == tensor::DType::kNVFP4 ||
+                      type.dtype == tensor::DType::kMXFP4;
     if (type.is_state() || !ours) continue;
     id = as_float32(tracer, id);
     any = true;
