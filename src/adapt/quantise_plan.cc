@@ -226,6 +226,10 @@ Result<std::string> QuantPlanner::obstacle(const formats::TensorRecord& record, 
   return std::string();
 }
 
+int64_t QuantPlanner::bytes_of(const formats::TensorRecord& record, const QuantChoice& choice) const {
+  return job_of(record, choice).bytes_after();
+}
+
 bool QuantPlanner::is_stack(const formats::TensorRecord& record) const {
   const auto use = uses_.find(record.name);
   return record.shape.size() == 3 && use != uses_.end() && use->second.why_kept.empty();

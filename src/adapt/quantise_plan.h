@@ -64,6 +64,8 @@ class QuantPlanner {
   // Why the tensor can not be stored so; "" of one that can. Errors: kUnsupported for one that is quantised already.
   Result<std::string> obstacle(const formats::TensorRecord& record, const QuantChoice& choice) const;
 
+  int64_t bytes_of(const formats::TensorRecord& record, const QuantChoice& choice) const;  // of one that can
+
   // A job per tensor, in the order of names. Errors: kInvalidArgument for a rule that names no module, or one by its
   // whole name that can not be stored so, and where nothing is left to do.
   Result<std::vector<QuantJob>> plan(const QuantPolicy& policy) const;

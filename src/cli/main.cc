@@ -43,6 +43,7 @@ struct CommandLine {
   CommonFlags common;
   AdaptFlags adapt;
   ValidateFlags validate;
+  SensitivityFlags sensitivity;
   GraphFlags graph;
   RunFlags run;
   LogitsFlags logits;
@@ -129,6 +130,35 @@ void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& 
   sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'");
 }
 
+void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
+  auto* wanted = sub->add_flag("--sensitivity", flags.wanted,
+                               "no gate: how far each weight in fewer bits moves the logits (docs/mixed_precision.md)");
+  for (const char* other : {"--level", "--baseline", "--targets", "--report"}) wanted->excludes(sub->get_option(other));
+  auto* text = sub->add_option("--text", flags.text, "calibrate on this file (default: a text in the program)");
+  std::vector<CLI::Option*> options = {
+      text,
+      sub->add_option("--tokens", flags.tokens, "calibrate on these token ids")->excludes(text),
+      sub->add_option("--calibration", flags.calibration, "tokens to calibrate on")->capture_default_str(),
+      sub->add_option("--formats", flags.formats, "int8, int4 (with a group: int4:32), fp8, mxfp4")
+          ->capture_default_str(),
+      sub->add_option("--by", flags.by, "module, block or layer at a time (default: the finest within --max-runs)"),
+      sub->add_option("--max-runs", flags.max_runs, "of the model, one unit changed at a time")
+          ->check(CLI::PositiveNumber)
+          ->capture_default_str(),
+      sub->add_flag("--activations", flags.activations, "a run more per unit: int8 weights in the compute mode w8a8")};
+  auto* kl = sub->add_option("--max-kl", flags.max_kl, "propose a policy: divergence of the logits, in nats");
+  auto* perplexity = sub->add_option("--max-perplexity-increase", flags.max_perplexity_increase, "propose one: in %");
+  auto* bytes = sub->add_option("--target-bytes", flags.target_bytes, "propose one: of all tensors");
+  kl->excludes(perplexity)->excludes(bytes);
+  perplexity->excludes(bytes);
+  for (auto* budget : {kl, perplexity, bytes}) {
+    budget->check(CLI::PositiveNumber);
+    options.push_back(budget);
+  }
+  options.push_back(sub->add_option("-o", flags.output, "write the policy to this file (TOML)"));
+  for (auto* option : options) option->needs(wanted);
+}
+
 void add_running_verbs(CLI::App& app, CommandLine& line) {
   CommonFlags& common = line.common;
   CLI::App* adapt = add_verb(app, line, "adapt", "the main job: all gates, a report, then an answer",
@@ -142,14 +172,16 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   adapt->add_flag("--serve", line.adapt.serve, "serve when all gates are open");
   add_server_flags(adapt, line.adapt.host, line.adapt.port, line.adapt.api_key);
 
-  CLI::App* validate = add_verb(app, line, "validate", "one level's gate, or all of them",
-                                [&] { return verb_validate(common, line.validate); });
+  CLI::App* validate = add_verb(app, line, "validate", "one level's gate, or all of them", [&] {
+    return line.sensitivity.wanted ? verb_sensitivity(common, line.sensitivity) : verb_validate(common, line.validate);
+  });
   add_model(validate, common);
   add_compute_flags(validate, common);
   validate->add_option("--level", line.validate.level, "op, layer, model, perf or all")->capture_default_str();
   validate->add_option("--baseline", line.validate.baseline, "compare with this golden pack");
   validate->add_option("--targets", line.validate.targets, "performance wanted (TOML)");
   validate->add_option("--report", line.validate.report, "directory for the report and the gates' evidence");
+  add_sensitivity_flags(validate, line.sensitivity);
 
   CLI::App* run = add_verb(app, line, "run", "one prompt, text to stdout", [&] { return verb_run(common, line.run); });
   add_model(run, common);

@@ -42,6 +42,20 @@ struct ValidateFlags {
   std::string targets;
   std::string report;
 };
+struct SensitivityFlags {
+  bool wanted = false;
+  std::string text;    // file
+  std::string tokens;  // ids
+  int64_t calibration = 256;
+  std::string formats = "int4:128,int4:32,mxfp4,fp8,int8:128";
+  std::string by;  // module, block or layer; "": as many runs as there may be
+  int64_t max_runs = 240;
+  bool activations = false;
+  std::optional<double> max_kl;
+  std::optional<double> max_perplexity_increase;  // %
+  std::optional<int64_t> target_bytes;
+  std::string output;
+};
 struct GraphFlags {
   std::string stage = "spec";
   std::string format = "text";
@@ -141,6 +155,7 @@ struct ServeFlags {
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);
 Result<int> verb_validate(const CommonFlags& common, const ValidateFlags& flags);
+Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& flags);  // validate --sensitivity
 Result<int> verb_inspect(const CommonFlags& common);
 Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags);
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags);
