@@ -244,6 +244,23 @@ QuantJob QuantPlanner::job_of(const formats::TensorRecord& record, const QuantCh
   return job;
 }
 
+Result<QuantJob> QuantPlanner::decide(const formats::TensorRecord& record, const QuantPolicy& policy,
+                                      const std::vector<size_t>& rules) const {
+  QuantJob job{.record = &record, .is_stack = is_stack(record)};
+  const QuantRule* rule = rules.empty() ? nullptr : &policy.rules[rules[0]];
+  const auto choice = rule == nullptr ? std::nullopt : rule->choice;
+  job.kept_because = FL_TRY(obstacle(record, choice.value_or(QuantChoice{})));
+  if (job.kept_because.empty() && choice) return job_of(record, *choice);
+  if (choice && (rule->modules == record.name || rule->modules == module_of(record.name))) {
+    return invalid_argument(rule->said + ": " + rule->modules + " can not be stored as " + choice->name() + ": " +
+                            job.kept_because);
+  }
+  if (job.kept_because.empty()) {
+    job.kept_because = rule == nullptr ? "no rule names it" : rule->said + " " + rule->modules;
+  }
+  return job;
+}
+
 Result<std::vector<QuantJob>> QuantPlanner::plan(const QuantPolicy& policy) const {
   std::vector<intake::NamePattern> patterns;
   for (const QuantRule& rule : policy.rules) {
@@ -254,24 +271,13 @@ Result<std::vector<QuantJob>> QuantPlanner::plan(const QuantPolicy& policy) cons
   std::vector<QuantJob> jobs;
   bool any = false;
   for (const auto& [name, record] : source_->checkpoint.tensors()) {
-    QuantJob job{.record = &record, .kept_because = "no rule names it", .is_stack = is_stack(record)};
-    bool decided = false;
+    std::vector<size_t> rules;
     for (size_t i = 0; i < policy.rules.size(); ++i) {
-      if (!patterns[i].matches(module_of(name)) && !patterns[i].matches(name)) continue;
-      const QuantRule& rule = policy.rules[i];
-      idle.erase(&rule);
-      if (std::exchange(decided, true)) continue;
-      job.kept_because = FL_TRY(obstacle(record, rule.choice.value_or(QuantChoice{})));
-      if (job.kept_because.empty() && !rule.choice) job.kept_because = rule.said + " " + rule.modules;
-      if (job.kept_because.empty()) {
-        job = job_of(record, *rule.choice);
-      } else if (rule.choice && (rule.modules == name || rule.modules == module_of(name))) {
-        return invalid_argument(rule.said + ": " + rule.modules + " can not be stored as " + rule.choice->name() +
-                                ": " + job.kept_because);
-      }
+      if (patterns[i].matches(module_of(name)) || patterns[i].matches(name)) rules.push_back(i);
     }
-    any = any || job.choice;
-    jobs.push_back(std::move(job));
+    for (const size_t i : rules) idle.erase(&policy.rules[i]);
+    jobs.push_back(FL_TRY(decide(record, policy, rules)));
+    any = any || jobs.back().choice;
   }
   if (!idle.empty()) {
     const auto first = std::find_if(policy.rules.begin(), policy.rules.end(),

@@ -78,6 +78,9 @@ class QuantPlanner {
 
  private:
   QuantJob job_of(const formats::TensorRecord& record, const QuantChoice& choice) const;
+  // `rules`: places of those that name the tensor, in order.
+  Result<QuantJob> decide(const formats::TensorRecord& record, const QuantPolicy& policy,
+                          const std::vector<size_t>& rules) const;
   bool is_stack(const formats::TensorRecord& record) const;
   void try_gpt_oss_blocks(std::vector<QuantJob>& jobs) const;
 

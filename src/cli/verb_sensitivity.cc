@@ -216,7 +216,7 @@ std::vector<std::string> head_of(const Outcome& outcome, const CommonFlags& comm
   return {"Which weights are stored in which format, for convert --policy; the first rule that names a module counts.",
           "Proposed by validate --sensitivity, measured as a whole on " +
               std::to_string(outcome.calibration.tokens.size()) + " tokens (backend " + common.backend + "):",
-          measured};
+          measured, "Embeddings, the head, norms and routers stay as they are; no rule may say otherwise."};
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ struct SensitivityFlags {
   std::string text;    // file
   std::string tokens;  // ids
   int64_t calibration = 256;
-  std::string formats = "int4:128,int4:32,mxfp4,fp8,int8:128";
+  std::string formats = "int4:128,int4:64,int4:32,mxfp4,fp8,int8:128";
   std::string by;  // module, block or layer; "": as many runs as there may be
   int64_t max_runs = 240;
   bool activations = false;
