@@ -146,6 +146,11 @@ void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
           ->check(CLI::PositiveNumber)
           ->capture_default_str(),
       sub->add_flag("--activations", flags.activations, "a run more per unit: int8 weights in the compute mode w8a8")};
+  options.push_back(sub->add_option("--measured", flags.measured,
+                                    "take the units' effects from what an earlier run printed with --json"));
+  for (const char* other : {"--formats", "--by", "--max-runs", "--activations"}) {
+    options.back()->excludes(sub->get_option(other));
+  }
   auto* kl = sub->add_option("--max-kl", flags.max_kl, "propose a policy: divergence of the logits, in nats");
   auto* perplexity = sub->add_option("--max-perplexity-increase", flags.max_perplexity_increase, "propose one: in %");
   auto* bytes = sub->add_option("--target-bytes", flags.target_bytes, "propose one: of all tensors");

@@ -16,6 +16,7 @@
 #include "gates/calibration.h"
 #include "gates/policy_search.h"
 #include "gates/sensitivity.h"
+#include "gates/sensitivity_json.h"
 
 namespace firstlight::cli {
 namespace {
@@ -77,70 +78,23 @@ std::optional<gates::PolicyBudget> budget_of(const SensitivityFlags& flags) {
   return any ? std::optional(budget) : std::nullopt;
 }
 
-Json json_of(const gates::Effect& effect) {
-  return {{"kl", effect.kl}, {"top1", effect.top1}, {"perplexity", effect.perplexity}};
-}
-
-Json json_of(const gates::Variant& variant) {
-  Json json = json_of(variant.effect);
-  json["bytes"] = variant.bytes;
-  return json;
-}
-
-Json json_of(const gates::Unit& unit) {
-  Json formats = Json::array();
-  for (const gates::UnitFormat& format : unit.formats) {
-    Json entry = {{"format", format.choice.name()}};
-    if (!format.obstacle.empty()) {
-      entry["obstacle"] = format.obstacle;
-    } else {
-      entry["bytes"] = format.bytes;
-      entry["relative_error"] = format.relative_error;
-      entry["kl"] = format.kl;
-      entry["measured"] = format.measured;
-      if (format.measured) entry.update(json_of(format.effect));
-    }
-    formats.push_back(std::move(entry));
-  }
-  Json json = {{"name", unit.name}, {"layer", unit.layer}, {"kind", unit.kind}};
-  json["tensors"] = unit.tensors.size();
-  json["elements"] = unit.elements;
-  json["bytes"] = unit.bytes;
-  if (unit.w8a8_kl) json["w8a8_kl"] = *unit.w8a8_kl;
-  json["formats"] = std::move(formats);
-  return json;
-}
-
 Json json_of(const Outcome& outcome, const SensitivityFlags& flags) {
-  Json units = Json::array(), wholes = Json::array(), computed = Json::object();
-  for (const gates::Unit& unit : outcome.sensitivity.units) units.push_back(json_of(unit));
-  for (const gates::Whole& whole : outcome.sensitivity.wholes) {
-    Json entry = json_of(whole.variant);
-    entry["format"] = whole.choice.name();
-    wholes.push_back(std::move(entry));
-  }
-  for (const auto& [mode, variant] : outcome.sensitivity.computed) computed[mode] = json_of(variant);
   Json json = {{"calibration", {{"text", outcome.calibration.origin}, {"tokens", outcome.calibration.tokens.size()}}},
-               {"untouched", json_of(outcome.untouched)},
-               {"by", gates::granularity_name(outcome.sensitivity.granularity)},
-               {"formats_run", outcome.sensitivity.formats_run},
-               {"runs", outcome.runs},
-               {"units", std::move(units)},
-               {"uniform", std::move(wholes)},
-               {"computed", std::move(computed)}};
-  if (outcome.proposal) {
-    const gates::PolicyProposal& proposal = *outcome.proposal;
-    Json policy = json_of(proposal.variant);
-    policy["predicted_kl"] = proposal.predicted_kl;
-    policy["rounds"] = proposal.rounds;
-    policy["within_budget"] = proposal.within_budget;
-    Json chosen = Json::object();
-    for (const adapt::QuantRule& rule : proposal.policy.rules)
-      chosen[rule.modules] = rule.choice ? rule.choice->name() : "keep";
-    policy["chosen"] = std::move(chosen);
-    if (!flags.output.empty()) policy["file"] = flags.output;
-    json["policy"] = std::move(policy);
-  }
+               {"untouched", gates::json_of(outcome.untouched)},
+               {"runs", outcome.runs}};
+  json.update(gates::json_of(outcome.sensitivity));
+  if (!outcome.proposal) return json;
+  const gates::PolicyProposal& proposal = *outcome.proposal;
+  Json policy = gates::json_of(proposal.variant);
+  policy["predicted_kl"] = proposal.predicted_kl;
+  policy["rounds"] = proposal.rounds;
+  policy["within_budget"] = proposal.within_budget;
+  Json chosen = Json::object();
+  for (const adapt::QuantRule& rule : proposal.policy.rules)
+    chosen[rule.modules] = rule.choice ? rule.choice->name() : "keep";
+  policy["chosen"] = std::move(chosen);
+  if (!flags.output.empty()) policy["file"] = flags.output;
+  json["policy"] = std::move(policy);
   return json;
 }
 
@@ -219,6 +173,18 @@ std::vector<std::string> head_of(const Outcome& outcome, const CommonFlags& comm
           measured, "Embeddings, the head, norms and routers stay as they are; no rule may say otherwise."};
 }
 
+Result<gates::Sensitivity> measure(const adapt::QuantPlanner& planner, gates::VariantRunner& runner,
+                                   gates::SensitivityOptions options) {
+  std::unique_ptr<Progress> bar;
+  options.progress = [&](int64_t, int64_t total) {
+    if (!bar) bar = std::make_unique<Progress>("sensitivity", total, ProgressOptions{.unit_name = "runs"});
+    bar->advance(1);
+  };
+  auto found = gates::measure_sensitivity(planner, runner, options);
+  if (bar) bar->finish();
+  return found;
+}
+
 }  // namespace
 
 Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& flags) {
@@ -240,13 +206,12 @@ Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& 
   const auto runner = FL_TRY(gates::VariantRunner::create(planner, std::move(variants)));
   outcome.untouched = runner->untouched();
 
-  std::unique_ptr<Progress> bar;
-  options.progress = [&](int64_t, int64_t total) {
-    if (!bar) bar = std::make_unique<Progress>("sensitivity", total, ProgressOptions{.unit_name = "runs"});
-    bar->advance(1);
-  };
-  outcome.sensitivity = FL_TRY(gates::measure_sensitivity(planner, *runner, options));
-  if (bar) bar->finish();
+  if (flags.measured.empty()) {
+    outcome.sensitivity = FL_TRY(measure(planner, *runner, std::move(options)));
+  } else {
+    const Json document = FL_TRY(parse_json(FL_TRY(read_text_file(flags.measured))).with_context(flags.measured));
+    outcome.sensitivity = FL_TRY(gates::read_sensitivity(document, planner).with_context(flags.measured));
+  }
   if (budget) {
     outcome.proposal = FL_TRY(
         gates::search_policy(outcome.sensitivity.units, *runner, *budget, [](const gates::PolicyProposal& proposal) {

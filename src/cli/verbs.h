@@ -54,6 +54,7 @@ struct SensitivityFlags {
   std::optional<double> max_kl;
   std::optional<double> max_perplexity_increase;  // %
   std::optional<int64_t> target_bytes;
+  std::string measured;  // file: what an earlier run printed with --json
   std::string output;
 };
 struct GraphFlags {
