@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // validate --sensitivity: how far each weight in fewer bits moves the logits, and a policy within a budget.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -10,6 +13,7 @@
 #include "base/file_map.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -188,6 +192,11 @@ Result<gates::Sensitivity> measure(const adapt::QuantPlanner& planner, gates::Va
 }  // namespace
 
 Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& flags) {
+  std::error_code error;
+  const auto temporary = std::filesystem::temp_directory_path(error);
+  if (error) return invalid_argument("no folder for temporary files: " + error.message());
+  const std::string scratch = (temporary / ("firstlight-variants-" + std::to_string(::getpid()))).string();
+  const RemoveOnInterrupt guard(scratch);
   gates::SensitivityOptions options{.choices = FL_TRY(parse_choices(flags.formats)), .max_runs = flags.max_runs};
   options.activations = flags.activations;
   options.granularity = FL_TRY(parse_granularity(flags.by));
@@ -195,7 +204,7 @@ Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& 
   if (!flags.output.empty() && !budget) {
     return invalid_argument("-o: a policy wants --max-kl, --max-perplexity-increase or --target-bytes");
   }
-  gates::VariantOptions variants{.bring_up = FL_TRY(bring_up_options(common)), .tokens = {}, .scratch = {}};
+  gates::VariantOptions variants{.bring_up = FL_TRY(bring_up_options(common)), .tokens = {}, .scratch = scratch};
   variants.bring_up.buckets = scoring_buckets(0);
   // Formats are compared, not how their products are computed where nobody asks for that.
   if (!variants.bring_up.compute) variants.bring_up.compute = catalog::ComputeMode::kF32;

@@ -149,11 +149,10 @@ class Meter {
 
   Status measure_wholes() {
     for (const QuantChoice& choice : options_.choices) {
-      auto variant = runner_.run(adapt::uniform_policy(choice, {}));
+      const adapt::QuantPolicy policy = adapt::uniform_policy(choice, {});
+      // Where no matrix fits a format, that is no fault of the others.
+      if (planner_.plan(policy).ok()) out_.wholes.push_back({choice, FL_TRY(runner_.run(policy))});
       advance();
-      // No matrix may fit a format, which is no fault of the others.
-      if (!variant.ok() && variant.status().code() == StatusCode::kInvalidArgument) continue;
-      out_.wholes.push_back({choice, FL_TRY(std::move(variant))});
     }
     const Effect rounded = FL_TRY(runner_.run_computed(catalog::ComputeMode::kBf16));
     advance();

@@ -59,6 +59,10 @@ Result<std::unique_ptr<VariantRunner>> VariantRunner::create(const adapt::QuantP
   if (own.scratch.empty()) {
     own.scratch = FL_TRY(make_scratch());
     runner->owns_scratch_ = true;
+  } else {
+    std::error_code error;
+    runner->owns_scratch_ = fs::create_directory(own.scratch, error);
+    if (error) return invalid_argument(own.scratch + ": " + error.message());
   }
   if (own.bring_up.device == nullptr) {
     runner->device_ = FL_TRY(adapt::open_backend(own.bring_up));

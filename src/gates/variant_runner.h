@@ -31,7 +31,9 @@ struct VariantOptions {
   // Backend, compute mode, threads, and buckets that give a row per token.
   adapt::BringUpOptions bring_up;
   std::vector<int32_t> tokens;  // one sequence, BOS included; at least two
-  std::string scratch;          // a folder for the rounded weights; empty: one in the system's, removed in the end
+  // A folder for the rounded weights; made, and removed in the end, where it is not there. Empty: a new one in the
+  // system's for temporary files.
+  std::string scratch;
 };
 
 class VariantRunner {
