@@ -186,7 +186,8 @@ int64_t QuantJob::bytes_after() const {
   const int64_t height = format.rows_per_block();
   const int64_t codes = rows() * *tensor::row_bytes(format.code_type(), format.code_columns());
   const int64_t scales = (rows() + height - 1) / height * *tensor::row_bytes(format.scale_type(), format.groups());
-  return num_matrices() * (codes + scales);
+  const int64_t shape = choice->packs_integers() ? static_cast<int64_t>(record->shape.size() * sizeof(int64_t)) : 0;
+  return num_matrices() * (codes + scales) + shape;
 }
 
 std::string QuantJob::describe() const {

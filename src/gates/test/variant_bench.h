@@ -72,7 +72,9 @@ struct Bench {
 
 inline std::vector<std::vector<double>> log_probabilities(const std::string& model,
                                                           const std::vector<int32_t>& tokens) {
-  auto loaded = adapt::bring_up(model, adapt::quick_options());
+  adapt::BringUpOptions options = adapt::quick_options();
+  options.intake.probe_config = false;
+  auto loaded = adapt::bring_up(model, options);
   EXPECT_TRUE(loaded.ok()) << loaded.status().to_string();
   std::vector<std::vector<double>> rows;
   if (!loaded.ok()) return rows;
