@@ -51,7 +51,7 @@ struct QuantJob {
   std::string scales_name() const;
   std::string shape_name() const;  // "" where none is stored
   std::vector<formats::TensorPlan> parts() const;
-  int64_t bytes_after() const;   // of codes and scales
+  int64_t bytes_after() const;   // of all parts
   std::string describe() const;  // "int4, groups of 128"
 };
 
