@@ -7,7 +7,6 @@
 
 #include "adapt/output_directory.h"
 #include "align/compare.h"
-#include "align/locate.h"
 #include "align/record.h"
 #include "base/file_map.h"
 #include "base/json.h"
@@ -16,6 +15,7 @@
 #include "cli/prompt_file.h"
 #include "cli/verbs.h"
 #include "device/cpu/detect.h"
+#include "locate/locate.h"
 
 namespace firstlight::cli {
 namespace {
@@ -306,7 +306,7 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
   const bool rounds = of_model.backend != "reference";
   std::optional<RoundedBench> rounded;
   if (rounds) rounded = FL_TRY(rounded_bench(bench));
-  align::LocateOptions options{
+  locate::LocateOptions options{
       .run = {.chunk = flags.chunk},
       .hints = {.config = config_numbers(*bench.checkpoint), .checkpoint = bench.checkpoint.get(), .routing = {}},
       .reference = judge.resources,
@@ -314,17 +314,17 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
       .rounded = rounded ? &rounded->graph : nullptr,
       .rounded_resources = rounded ? &rounded->resources : nullptr,
       .exact = flags.exact};
-  const auto location = FL_TRY(align::locate(bench.model.graph, baseline, head_of(of_model, bench), options));
+  const auto location = FL_TRY(locate::locate(bench.model.graph, baseline, head_of(of_model, bench), options));
   if (!flags.output.empty() && !location.findings.empty()) {
-    FL_TRY(align::write_reproduction(location.findings[0], locate_command(of_model, path), flags.output));
+    FL_TRY(locate::write_reproduction(location.findings[0], locate_command(of_model, path), flags.output));
   }
   if (common.json) {
-    Json json = align::location_json(location);
+    Json json = locate::location_json(location);
     json["spec"] = bench.model.spec;
     if (!flags.output.empty() && !location.findings.empty()) json["reproduce"] = flags.output;
     print_json(json);
   } else {
-    std::printf("%s", align::location_text(location).c_str());
+    std::printf("%s", locate::location_text(location).c_str());
   }
   return location.passed ? 0 : 1;
 }

@@ -78,6 +78,7 @@ Region Builder::end_region(std::vector<ValueId> yields) {
 Result<std::vector<ValueId>> Builder::add_with_regions(ops::OpKind op, std::span<const ValueId> operands,
                                                        ops::Attributes attributes, std::vector<Region> regions) {
   const NodeId node_id = FL_TRY(create_node(graph_, op, operands, std::move(attributes), std::move(regions), scope_));
+  graph_.node(node_id).made_at = made_at_;
   (open_regions_.empty() ? graph_.body : open_regions_.back()).nodes.push_back(node_id);
   return graph_.node(node_id).results;
 }

@@ -44,6 +44,8 @@ class Builder {
   // The scope given to nodes added from now on.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   const std::string& scope() const { return scope_; }
+  // Node::made_at of nodes added from now on.
+  void set_made_at(std::string lines) { made_at_ = std::move(lines); }
   const tensor::Type& type(ValueId id) const { return graph_.value(id).type; }
   Graph& graph() { return graph_; }
 
@@ -52,7 +54,7 @@ class Builder {
 
   Graph& graph_;
   std::vector<Region> open_regions_;
-  std::string scope_;
+  std::string scope_, made_at_;
 };
 
 }  // namespace firstlight::ir

@@ -48,6 +48,9 @@ struct Node {
   std::vector<ValueId> results;
   std::vector<Region> regions;
   std::string scope;  // where in the model: "model.layers.3.self_attn"
+  // The spec's lines that made it, inner one first: "std/norm.lua:12, llama.lua:30"; empty where no spec did. For
+  // messages alone: no part of text form, fingerprint or comparison.
+  std::string made_at = {};
 };
 
 // Where a weight's bytes come from: the tensor of the checkpoint, by its name there.

@@ -96,7 +96,8 @@ class Compactor {
                 .attributes = std::move(node.attributes),
                 .results = {},
                 .regions = {},
-                .scope = std::move(node.scope)};
+                .scope = std::move(node.scope),
+                .made_at = std::move(node.made_at)};
       for (Region& inner : node.regions) {
         Region region;
         for (const ValueId parameter : inner.parameters) region.parameters.push_back(move_value(out, parameter));

@@ -71,6 +71,7 @@ ir::Region run_body(lua_State* state, int index, std::span<const tensor::Type> t
 
 int push_results(lua_State* state, OpKind op, std::span<const ir::ValueId> operands, ops::Attributes attributes,
                  std::vector<ir::Region> regions) {
+  note_lines(state);
   auto results = tracer_of(state).builder.add_with_regions(op, operands, std::move(attributes), std::move(regions));
   if (!results.ok()) raise(state, invalid_data(results.status().message()));
   for (const ir::ValueId id : *results) push_graph_value(state, id);

@@ -185,6 +185,7 @@ std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<co
   if (tracer.graph.nodes.size() >= kMaxNodes || tracer.graph.values.size() >= kMaxValues) {
     raise(state, unsupported("the graph has more than " + std::to_string(kMaxNodes) + " nodes"));
   }
+  note_lines(state);
   std::vector<ir::ValueId> inputs(operands.begin(), operands.end());
   if (op == ops::OpKind::kLinear && inputs.size() >= 2) {
     const auto use = tracer.activations.find(inputs[1]);

@@ -35,6 +35,23 @@ void raise(lua_State* state, const Status& status) {
   __builtin_unreachable();  // lua_error does not return
 }
 
+void note_lines(lua_State* state) {
+  constexpr int kMostLines = 3;  // the operator's, and who called that
+  Tracer& tracer = tracer_of(state);
+  if (tracer.probing) return;
+  std::string lines;
+  lua_Debug frame;
+  int count = 0;
+  for (int level = 0; count < kMostLines && lua_getstack(state, level, &frame) != 0; ++level) {
+    lua_getinfo(state, "Sl", &frame);
+    if (frame.currentline <= 0) continue;
+    const std::string line = std::string(frame.short_src) + ":" + std::to_string(frame.currentline);
+    lines += (lines.empty() ? "" : ", ") + line;
+    ++count;
+  }
+  tracer.builder.set_made_at(std::move(lines));
+}
+
 void take(lua_State* state, const Status& status) {
   if (!status.ok()) raise(state, status);
 }

@@ -70,6 +70,9 @@ struct Tracer {
 // name.
 const std::string& keep(lua_State* state, const std::string& text);
 
+// Tells the builder which lines of the spec are running: they are what made the nodes to come.
+void note_lines(lua_State* state);
+
 // Adds a node and returns its results; raises what the op's table row says. Bounds the size of the graph.
 std::vector<ir::ValueId> add_node(lua_State* state, ops::OpKind op, std::span<const ir::ValueId> operands,
                                   ops::Attributes attributes);

@@ -30,6 +30,14 @@ TEST(Operators, TakeOperandsThenAttributes) {
   EXPECT_TRUE(has(text_of("local r = x x = -(r * 2 + 1) / r ^ 2 - r"), "map"));
 }
 
+TEST(Operators, NodesKnowTheLinesThatMadeThem) {
+  const auto trace = SpecRun{.spec = spec_around("local function twice(y)\n return y + y end\nx = twice(x)")}.run();
+  ASSERT_TRUE(trace.ok()) << trace.status().to_string();
+  const ir::Node& node = trace->graph.node(trace->graph.value(trace->graph.body.yields.at(0)).producer);
+  EXPECT_TRUE(has(node.made_at, "test.lua:7, test.lua:8")) << node.made_at;
+  EXPECT_FALSE(has(ir::print(trace->graph), "test.lua"));
+}
+
 TEST(Operators, MistakesNameTheThing) {
   EXPECT_TRUE(has(failure_of("x = rms_norm(x, { epsilon = 1 })"), "no attribute 'epsilon'"));
   EXPECT_TRUE(has(failure_of("x = rms_norm(x, { eps = 'a' })"), "wanted a number"));

@@ -10,7 +10,7 @@
 #include "ir/graph.h"
 #include "ir/rewrite.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 
 struct EditStep {
   ops::OpKind op;
@@ -44,4 +44,4 @@ std::vector<FormulaChange> formula_changes(const ops::Expression& formula, const
 // Every number of that magnitude times `factor`.
 ops::Expression with_numbers_scaled(const ops::Expression& formula, double number, double factor);
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -8,10 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "align/pack.h"
-#include "align/run_taps.h"
+#include "locate/recordings.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 
 // All rows of a value, as bytes of its type, per prompt.
 using RowTable = std::vector<std::vector<std::byte>>;
@@ -42,4 +41,4 @@ Pack only_tap(const Pack& pack, const std::string& name);
 // The rows of a value where the pack has them all, in its type; empty: it has not.
 RowTable whole_rows_of(const Pack& pack, const Tap& tap);
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 
-#include "align/locate_cut.h"
-#include "align/locate_edit.h"
-#include "align/locate_hypotheses.h"
 #include "align/test/tiny_graph.h"
 #include "ir/verify.h"
+#include "locate/cut.h"
+#include "locate/edit.h"
+#include "locate/hypotheses.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
+
+using align::tiny_graph;
 
 ir::NodeId first_of(const ir::Graph& graph, ops::OpKind op) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -74,4 +76,4 @@ TEST(Locate, HypothesesOfAttendComeFromTheConfig) {
 }
 
 }  // namespace
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

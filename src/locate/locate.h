@@ -10,13 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "align/compare.h"
-#include "align/locate_cut.h"
-#include "align/locate_hypotheses.h"
-#include "align/record.h"
 #include "base/json_fwd.h"
+#include "locate/cut.h"
+#include "locate/hypotheses.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 
 // The smallest thing that shows the fault: the operators between known values, with their rows and what should come
 // out, where the pack has whole rows.
@@ -40,7 +38,9 @@ struct Finding {
   Cause cause = Cause::kConfig;
   bool is_guess = true;  // no hypothesis healed it
   std::string what, fix;
-  double healed = 0;       // error under the hypothesis
+  std::string made_at;                // lines of the spec, inner one first
+  std::vector<std::string> concerns;  // keys of the config with their values, tensors
+  double healed = 0;                  // error under the hypothesis
   bool of_layer = false;   // the baseline does not tell which operator of the layer; named by the hypothesis alone
   int64_t hypotheses = 0;  // tried
   std::optional<Reproduction> reproduction;
@@ -78,4 +78,4 @@ std::string location_text(const Location& location);
 // graph.txt, inputs and expected rows (model.safetensors), README with `command`. Errors: kInvalidArgument (disk).
 Status write_reproduction(const Finding& finding, const std::string& command, const std::string& directory);
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -2,9 +2,9 @@
 // The kinds of fault: their words, and which one is usual for an operator.
 #include <algorithm>
 
-#include "align/locate_hypotheses.h"
+#include "locate/hypotheses.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
 
 using ops::OpKind;
@@ -95,4 +95,4 @@ std::set<ir::NodeId> routing_nodes(const ir::Graph& graph) {
   return out;
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "align/locate.h"
 #include "base/file_map.h"
 #include "base/json.h"
 #include "formats/safetensors.h"
+#include "locate/locate.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
 
 std::string short_number(double value) {
@@ -32,9 +32,17 @@ Json finding_json(const Finding& finding) {
                {"guess", finding.is_guess},
                {"error_healed", finding.healed},
                {"tried", finding.hypotheses},
-               {"fix", finding.fix}};
+               {"fix", finding.fix},
+               {"made_at", finding.made_at},
+               {"concerns", finding.concerns}};
   if (finding.of_layer) json["of_layer"] = true;
   return json;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 std::string layers_text(const Finding& finding) {
@@ -77,6 +85,8 @@ std::string location_text(const Location& location) {
       text += "   hypothesis  " + finding.what + ": error " + short_number(finding.healed) + " (" +
               std::to_string(finding.hypotheses) + " tried)\n";
     }
+    if (!finding.concerns.empty()) text += "   concerns    " + joined(finding.concerns) + "\n";
+    if (!finding.made_at.empty()) text += "   made at     " + finding.made_at + "\n";
     text += "   fix         " + finding.fix + "\n";
   }
   const bool of_model = std::any_of(location.findings.begin(), location.findings.end(),
@@ -121,4 +131,4 @@ Status write_reproduction(const Finding& finding, const std::string& command, co
   return writer.finish();
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

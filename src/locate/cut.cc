@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "align/locate_cut.h"
+#include "locate/cut.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "align/pack_builder.h"
 #include "ir/rewrite.h"
 #include "ir/verify.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
 
 void collect(const ir::Graph& graph, ir::NodeId id, const std::set<ir::ValueId>& known, std::vector<bool>& taken,
@@ -202,4 +201,4 @@ RowTable whole_rows_of(const Pack& pack, const Tap& tap) {
   return table;
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -13,7 +13,7 @@
 #include "formats/tensor_file.h"
 #include "ir/graph.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 
 enum class Cause : uint8_t {
   kConfig,
@@ -40,6 +40,7 @@ struct Hypothesis {
   std::string fix;
   bool of_weights = false;  // of this one node's tensors: not of all that are like it
   int rank = 0;             // among those that heal equally well the lowest is named
+  std::string words;        // in the places of the config's keys that it is about, "theta factor"
   std::function<Status(ir::Graph&, ir::NodeId)> apply;
 };
 
@@ -67,7 +68,13 @@ std::vector<Dial> dials(const ir::Graph& graph, ir::NodeId id, const Hints& hint
 // A factor that the result of `maker` lacks, with the config's number it comes from where one fits.
 Hypothesis missing_factor(double factor, const Hints& hints, const ir::Graph& graph, ir::NodeId maker);
 
+// What of the config it is about, "rms_norm_eps = 1e-06": keys that hold a number of it, else those with its words,
+// else what its numbers are computed from.
+std::vector<std::string> concerned_keys(const Hypothesis& hypothesis, const Hints& hints);
+// The tensors that the node reads, at most four.
+std::vector<std::string> concerned_tensors(const ir::Graph& graph, ir::NodeId id);
+
 // The config's key of that number, or of one it is computed from; empty: none.
 std::string config_name(double value, const Hints& hints);
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

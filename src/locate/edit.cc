@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "align/locate_edit.h"
+#include "locate/edit.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
 
 using ops::Expression;
@@ -257,4 +257,4 @@ std::vector<FormulaChange> formula_changes(const Expression& formula, const std:
   return out;
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "align/locate.h"
+#include "locate/locate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "align/sketch.h"
 #include "ir/text.h"
+#include "locate/trials.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
-
-std::string without_digits(std::string text) {
-  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
-  return text;
-}
 
 std::string group_of(const std::string& name) { return name.substr(0, name.find('#')); }
 
@@ -44,51 +39,6 @@ Pack comparable(const Pack& baseline, const std::vector<Tap>& taps) {
   }
   return out;
 }
-
-struct Fit {
-  double factor = 1;
-  double rest = 1;  // share of the baseline's norm that the factor does not explain
-};
-
-// The factor of the tested value's rows that comes closest to the baseline's.
-Fit best_factor(const Pack& baseline, const Pack& tested) {
-  double product = 0, squares = 0, wanted = 0;
-  for (size_t p = 0; p < baseline.prompts.size() && p < tested.prompts.size(); ++p) {
-    const TapRecord &a = baseline.prompts[p].taps[0], &b = tested.prompts[p].taps[0];
-    const bool whole = a.rows.size() == b.rows.size() && !a.rows.empty();
-    const auto& x = whole ? a.rows : a.sketch;
-    const auto& y = whole ? b.rows : b.sketch;
-    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      if (!is_plain(x[i]) || !is_plain(y[i])) continue;
-      product += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-      squares += static_cast<double>(y[i]) * static_cast<double>(y[i]);
-      wanted += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    }
-  }
-  Fit fit;
-  if (squares <= 0 || wanted <= 0) return fit;
-  fit.factor = product / squares;
-  fit.rest = std::sqrt(std::max(0.0, 1 - product * product / (squares * wanted)));
-  return fit;
-}
-
-// One hypothesis on some nodes.
-struct Trial {
-  Hypothesis hypothesis;
-  std::vector<ir::NodeId> nodes;
-  double error = INFINITY;
-  bool heals = false;
-};
-
-struct Suspect {
-  size_t tap = 0;
-  std::set<ir::ValueId> known;  // values whose rows are at hand
-  KnownRows rows;               // those of them that are read
-  std::vector<ir::NodeId> region;
-  Pack baseline;  // of the one value
-  Pack tested;
-  double error = 0, allowed = 0;
-};
 
 class Locator {
  public:
@@ -159,7 +109,7 @@ class Locator {
     }
     for (const size_t t : failed_) {
       if (blamed_.contains(t)) continue;
-      Suspect suspect{.tap = t, .known = known, .rows = {}, .region = {}, .baseline = {}, .tested = {}};
+      Suspect suspect{.tap = taps_[t], .known = known, .rows = {}, .region = {}, .baseline = {}, .measured = {}};
       suspect.known.erase(taps_[t].value);
       std::set<ir::ValueId> read;
       suspect.region = nodes_behind(graph_, taps_[t].value, suspect.known, &read);
@@ -171,8 +121,11 @@ class Locator {
       if (inherits) continue;
       FL_TRY(fill_rows(read, suspect.rows));
       suspect.baseline = only_tap(baseline_, taps_[t].name);
-      FL_TRY(measure(graph_, suspect, suspect.tested, suspect.error, suspect.allowed));
-      if (suspect.error > suspect.allowed || std::isnan(suspect.error)) return std::optional(std::move(suspect));
+      FL_TRY(measure(graph_, suspect, baseline_, options_, suspect.measured));
+      if (!suspect.measured.agrees()) {
+        place_ = t;
+        return std::optional(std::move(suspect));
+      }
       blamed_.insert(t);  // inherited, or two small errors
     }
     return std::optional<Suspect>();
@@ -202,191 +155,15 @@ class Locator {
     return ok_status();
   }
 
-  Status measure(const ir::Graph& graph, const Suspect& suspect, Pack& tested, double& error, double& allowed) {
-    const Tap& tap = taps_[suspect.tap];
-    const auto cut = FL_TRY(cut_out(graph, tap, suspect.known));
-    tested = FL_TRY(run_cut(cut, tap, suspect.rows, baseline_, options_.run, options_.reference));
-    const auto comparison = FL_TRY(compare(suspect.baseline, tested));
-    const ValueComparison& value = comparison.values[0];
-    error = value.info.is_integer ? value.found.mismatch : value.found.rel_l2;
-    if (!value.found.finite) error = INFINITY;
-    allowed = value.allowed;
-    return ok_status();
-  }
-
-  // The node and what stands in its regions.
-  void add_nodes(ir::NodeId id, std::vector<ir::NodeId>& out) const {
-    out.push_back(id);
-    for (const ir::Region& region : graph_.node(id).regions) {
-      for (const ir::NodeId inner : region.nodes) add_nodes(inner, out);
-    }
-  }
-
-  // Equal for nodes that a spec makes by the same line; with `by_attributes`: by the same number of the config.
-  std::string kin(ir::NodeId id, bool by_attributes = false) const {
-    const ir::Node& node = graph_.node(id);
-    ops::Attributes attributes = node.attributes;
-    attributes.erase("offset");  // of a rotation: queries and keys have them at other places
-    std::string key = std::string(ops::op_name(node.op)) + ops::attributes_to_string(attributes);
-    if (by_attributes) return key;
-    key += "|" + without_digits(node.scope);
-    for (const ir::ValueId operand : node.operands) {
-      const ir::Value& value = graph_.value(operand);
-      if (value.kind == ir::Value::Kind::kWeight) key += "|" + without_digits(value.name);
-    }
-    return key;
-  }
-
-  std::vector<Trial> trials_for(const Suspect& suspect) {
-    std::vector<ir::NodeId> nodes;
-    for (const ir::NodeId id : suspect.region) add_nodes(id, nodes);
-    std::map<std::string, std::vector<ir::NodeId>> kin_of;
-    for (const ir::NodeId id : nodes) kin_of[kin(id)].push_back(id);
-    Hints hints = options_.hints;
-    hints.routing = routing_nodes(graph_);
-    std::vector<Trial> trials;
-    for (const ir::NodeId id : nodes) {
-      const auto& family = kin_of[kin(id)];
-      for (Hypothesis& hypothesis : hypotheses(graph_, id, hints)) {
-        if (!hypothesis.of_weights && family.size() > 1 && family[0] == id)
-          trials.push_back({.hypothesis = hypothesis, .nodes = family});
-        if (family.size() > 1) ++hypothesis.rank;
-        trials.push_back({.hypothesis = std::move(hypothesis), .nodes = {id}});
-      }
-    }
-    const ir::NodeId maker = graph_.value(taps_[suspect.tap].value).producer;
-    const Fit fit = best_factor(suspect.baseline, suspect.tested);
-    constexpr double kExplained = 1e-4;
-    if (fit.rest < kExplained && std::isfinite(fit.factor))
-      trials.push_back({.hypothesis = missing_factor(rounded(fit.factor), hints, graph_, maker), .nodes = {maker}});
-    std::stable_sort(trials.begin(), trials.end(),
-                     [](const Trial& a, const Trial& b) { return a.hypothesis.rank < b.hypothesis.rank; });
-    return trials;
-  }
-
-  // Six digits: what a factor of float32 rows is known to.
-  static double rounded(double value) {
-    const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 5);
-    return std::round(value / unit) * unit;
-  }
-
-  static Status apply(const Trial& trial, ir::Graph& graph) {
-    for (const ir::NodeId id : trial.nodes) FL_TRY(trial.hypothesis.apply(graph, id));
-    return ok_status();
-  }
-
-  void try_out(const Suspect& suspect, Trial& trial) {
-    ir::Graph changed = graph_;
-    if (!apply(trial, changed).ok()) return;
-    Pack tested;
-    double allowed = 0;
-    if (!measure(changed, suspect, tested, trial.error, allowed).ok()) trial.error = INFINITY;
-    trial.heals = trial.error <= allowed;
-  }
-
-  // The first that heals, or one a little behind it that heals much better; else a number that heals, else two at once.
-  std::vector<Trial> best_trials(const Suspect& suspect, int64_t& tried, std::optional<Trial>& nearest) {
-    constexpr int kBehind = 6;
-    constexpr double kBetter = 0.1;
-    std::optional<Trial> best;
-    auto trials = trials_for(suspect);
-    for (Trial& trial : trials) {
-      if (best && trial.hypothesis.rank > best->hypothesis.rank + kBehind) break;
-      try_out(suspect, trial);
-      ++tried;
-      if (trial.heals && (!best || trial.error < kBetter * best->error)) best = trial;
-      if (!nearest || trial.error < nearest->error) nearest = trial;
-    }
-    if (!best) best = best_number(suspect, tried);
-    if (best) return {*best};
-    return best_pair(suspect, trials, tried);
-  }
-
-  // Numbers of the region over eight powers of ten, and finer where that helps.
-  std::optional<Trial> best_number(const Suspect& suspect, int64_t& tried) {
-    std::vector<ir::NodeId> nodes;
-    for (const ir::NodeId id : suspect.region) add_nodes(id, nodes);
-    std::map<std::string, std::vector<ir::NodeId>> kin_of;
-    for (const ir::NodeId id : nodes) kin_of[kin(id)].push_back(id);
-    Hints hints = options_.hints;
-    hints.routing = routing_nodes(graph_);
-    for (const auto& [key, family] : kin_of) {
-      for (const Dial& dial : dials(graph_, family[0], hints)) {
-        const auto at = [&](double log_factor) {
-          Trial trial{.hypothesis = dial.with(std::exp(log_factor)), .nodes = family};
-          try_out(suspect, trial);
-          ++tried;
-          return trial;
-        };
-        if (auto trial = minimum(at, suspect.error)) return trial;
-      }
-    }
-    return std::nullopt;
-  }
-
-  static std::optional<Trial> minimum(const std::function<Trial(double)>& at, double own) {
-    constexpr double kStep = 0.5, kReach = 9.5, kHelps = 0.9, kGolden = 0.381966;
-    double place = 0, least = own;
-    for (double x = -kReach; x <= kReach; x += kStep) {
-      const Trial trial = at(x);
-      if (trial.error < least) place = x, least = trial.error;
-    }
-    if (least > kHelps * own) return std::nullopt;
-    double low = place - kStep, high = place + kStep;
-    for (int i = 0; i < 40; ++i) {
-      const double a = low + kGolden * (high - low), b = high - kGolden * (high - low);
-      if (at(a).error < at(b).error) {
-        high = b;
-      } else {
-        low = a;
-      }
-    }
-    Trial trial = at((low + high) / 2);
-    if (!trial.heals) return std::nullopt;
-    return trial;
-  }
-
-  std::vector<Trial> best_pair(const Suspect& suspect, std::vector<Trial>& trials, int64_t& tried) {
-    constexpr size_t kAmong = 50;
-    const auto computes = std::count_if(suspect.region.begin(), suspect.region.end(), [&](ir::NodeId id) {
-      return graph_.node(id).op != ops::OpKind::kReshape && graph_.node(id).op != ops::OpKind::kStack;
-    });
-    if (computes < 2) return {};
-    std::erase_if(trials,
-                  [&](const Trial& trial) { return !std::isfinite(trial.error) || trial.error == suspect.error; });
-    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) { return a.error < b.error; });
-    std::set<double> seen;  // the same change by another name
-    std::erase_if(trials, [&](const Trial& trial) { return !seen.insert(trial.error).second; });
-    if (trials.size() > kAmong) trials.resize(kAmong);
-    for (size_t sum = 1; sum < 2 * trials.size(); ++sum) {
-      for (size_t i = 0; 2 * i < sum; ++i) {
-        if (sum - i >= trials.size()) continue;
-        Trial both = trials[i];
-        const Trial& other = trials[sum - i];
-        ir::Graph changed = graph_;
-        ++tried;
-        if (!apply(both, changed).ok() || !apply(other, changed).ok()) continue;
-        Pack tested;
-        double error = 0, allowed = 0;
-        if (!measure(changed, suspect, tested, error, allowed).ok() || !(error <= allowed)) continue;
-        both.error = error;
-        std::vector<Trial> pair = {std::move(both), other};
-        pair[1].error = error;
-        return pair;
-      }
-    }
-    return {};
-  }
-
   // All nodes that a spec makes by the same lines as the trial's.
   Trial everywhere(const Trial& trial, bool by_attributes) const {
     std::set<std::string> wanted;
-    for (const ir::NodeId id : trial.nodes) wanted.insert(kin(id, by_attributes));
+    for (const ir::NodeId id : trial.nodes) wanted.insert(kin(graph_, id, by_attributes));
     Trial wide = trial;
     wide.nodes.clear();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<ir::NodeId>(i);
-      if (wanted.contains(kin(id, by_attributes))) wide.nodes.push_back(id);
+      if (wanted.contains(kin(graph_, id, by_attributes))) wide.nodes.push_back(id);
     }
     return wide;
   }
@@ -419,19 +196,20 @@ class Locator {
   }
 
   Status explain(const Suspect& suspect, Location& location) {
-    const Tap& tap = taps_[suspect.tap];
+    const Tap& tap = suspect.tap;
     if (options_.progress) options_.progress("looking at " + tap.name);
     Finding finding;
     finding.value = tap.name;
-    finding.error = suspect.error;
-    finding.allowed = suspect.allowed;
+    finding.error = suspect.measured.error;
+    finding.allowed = suspect.measured.allowed;
     finding.of_layer = !operators_;
     finding.reproduction = reproduction(suspect);
-    std::optional<Trial> nearest;
-    const auto best = best_trials(suspect, finding.hypotheses, nearest);
+    Trials trials(graph_, suspect, baseline_, options_);
+    const auto best = trials.best();
+    finding.hypotheses = trials.tried();
     if (best.empty()) {
-      guess(suspect, nearest, finding);
-      blamed_.insert(suspect.tap);
+      guess(suspect, trials.nearest(), finding);
+      blamed_.insert(place_);
       location.findings.push_back(std::move(finding));
     }
     for (const Trial& trial : best) {
@@ -442,6 +220,8 @@ class Locator {
       found.fix = trial.hypothesis.fix;
       found.healed = trial.error;
       name(trial.nodes[0], found);
+      if (!trial.hypothesis.of_weights) found.concerns = concerned_keys(trial.hypothesis, options_.hints);
+      if (found.concerns.empty()) found.concerns = concerned_tensors(graph_, trial.nodes[0]);
       Trial kept;
       FL_TRY(keep(trial, kept));
       for (const ir::NodeId id : kept.nodes) note_layer(id, found);
@@ -450,10 +230,10 @@ class Locator {
   }
 
   void guess(const Suspect& suspect, const std::optional<Trial>& nearest, Finding& finding) {
-    ir::NodeId blamed = graph_.value(taps_[suspect.tap].value).producer;
+    ir::NodeId blamed = graph_.value(suspect.tap.value).producer;
     finding.cause = usual_cause(graph_, blamed, routing_nodes(graph_));
     constexpr double kNear = 0.3;
-    if (nearest && nearest->error < kNear * suspect.error) {
+    if (nearest && nearest->error < kNear * suspect.measured.error) {
       blamed = nearest->nodes[0];
       finding.cause = nearest->hypothesis.cause;
       finding.healed = nearest->error;
@@ -461,6 +241,7 @@ class Locator {
     }
     finding.fix = cause_advice(finding.cause);
     name(blamed, finding);
+    finding.concerns = concerned_tensors(graph_, blamed);
     note_layer(blamed, finding);
   }
 
@@ -468,6 +249,7 @@ class Locator {
     finding.op = ops::op_name(graph_.node(id).op);
     finding.scope = graph_.node(id).scope;
     finding.layer = layer_name(id);
+    finding.made_at = graph_.node(id).made_at;
   }
 
   std::string layer_name(ir::NodeId id) const {
@@ -486,7 +268,7 @@ class Locator {
   }
 
   std::optional<Reproduction> reproduction(const Suspect& suspect) const {
-    const Tap& tap = taps_[suspect.tap];
+    const Tap& tap = suspect.tap;
     auto cut = cut_out(graph_, tap, suspect.known);
     if (!cut.ok()) return std::nullopt;
     Reproduction out{.graph = ir::print(*cut), .inputs = {}, .shapes = {}, .expected = {}, .width = tap.width()};
@@ -534,6 +316,7 @@ class Locator {
   std::map<ir::NodeId, std::string> layer_of_;
   Prompts prompts_;
   std::set<size_t> passed_, failed_, blamed_;
+  size_t place_ = 0;  // of the suspect, in taps_
   std::map<size_t, RowTable> baseline_rows_;
   std::map<ir::ValueId, RowTable> own_rows_;
 };
@@ -547,4 +330,4 @@ Result<Location> locate(const ir::Graph& graph, const Pack& baseline, const Pack
   return location;
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "align/locate.h"
+#include "locate/locate.h"
 
-namespace firstlight::align {
+namespace firstlight::locate {
 namespace {
 
 // A way to run the backend that leaves something out.
@@ -178,4 +178,4 @@ Status locate_in_backend(const ir::Graph& graph, const Pack& baseline, const Pac
   return BackendLocator(graph, baseline, head, options).run(location);
 }
 
-}  // namespace firstlight::align
+}  // namespace firstlight::locate
