@@ -342,13 +342,25 @@ std::function<std::string(const std::string&)> whole_from(int64_t least, int64_t
 
 constexpr int64_t kMostGreedy = 1 << 20;
 
-void add_run_flags(CLI::App* sub, BaselineFlags& flags) {
-  sub->add_flag("--operators", flags.operators, "every operator's result, not the layers' alone");
+void add_piece_flags(CLI::App* sub, BaselineFlags& flags) {
   sub->add_option("--chunk", flags.chunk, "tokens of a prompt per run (default: as many as are useful)")
       ->check(whole_from(0));
   sub->add_flag("--batched", flags.batched, "all prompts in one batch");
   sub->add_option("--memory-limit", flags.memory_limit, "bytes of the whole process: out of core, layer by layer")
       ->check(whole_from(1));
+}
+
+void add_run_flags(CLI::App* sub, BaselineFlags& flags) {
+  sub->add_flag("--operators", flags.operators, "every operator's result, not the layers' alone");
+  add_piece_flags(sub, flags);
+}
+
+// A verb that runs on the reference backend unless another is asked for.
+void prefer_reference(CLI::App* sub, CommonFlags& common) {
+  sub->get_option("--backend")->default_str("reference");
+  sub->parse_complete_callback([&common, sub] {
+    if (sub->count("--backend") == 0) common.backend = "reference";
+  });
 }
 
 void add_baseline_verbs(CLI::App& app, CommandLine& line) {
@@ -359,10 +371,7 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
 
   CLI::App* record = add_verb(*baseline, line, "record", "layers' outputs for given prompts, as a golden pack",
                               [&] { return verb_baseline_record(common, flags); });
-  record->get_option("--backend")->default_str("reference");
-  record->parse_complete_callback([&common, record] {
-    if (record->count("--backend") == 0) common.backend = "reference";
-  });
+  prefer_reference(record, common);
   add_model(record, common);
   add_compute_flags(record, common);
   auto* prompts = record->add_option("--prompts", flags.prompts,
@@ -399,10 +408,18 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   auto* suspect = locate->add_option("--model", common.model, "the model that does not agree with it");
   locate->add_option("--baseline", flags.baseline, "the baseline, where the first word is the model")
       ->excludes(suspect);
-  locate->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(whole_from(0));
+  add_piece_flags(locate, flags);
   locate->add_flag("--exact", flags.exact, "the backend's own rounding counts as a fault");
   locate->add_option("-o", flags.output, "directory for a small reproduction of the first fault");
   add_compute_flags(locate, common);
+
+  CLI::App* reproduce = add_verb(*baseline, line, "reproduce", "a fault from the folder that locate -o wrote",
+                                 [&] { return verb_baseline_reproduce(common, flags); });
+  prefer_reference(reproduce, common);
+  reproduce->add_option("DIR", flags.first, "that folder")->required();
+  reproduce->add_option("--model", common.model, "the model, where its tensors were too large to lie beside");
+  reproduce->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(whole_from(0));
+  add_compute_flags(reproduce, common);
 
   CLI::App* values = add_verb(*baseline, line, "values", "what a recording has: names, operators, layers, widths",
                               [&] { return verb_baseline_values(common, flags); });

@@ -30,11 +30,11 @@ struct Bench {
   align::Resources resources;
 };
 
-Result<Bench> set_up(const CommonFlags& common) {
+// Without the model's graph.
+Result<Bench> set_up_files(const CommonFlags& common, const std::string& files) {
   Bench bench;
   bench.options = FL_TRY(bring_up_options(common));
-  bench.checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(common.model)));
-  bench.model = FL_TRY(intake::load_model(*bench.checkpoint, bench.options.intake));
+  bench.checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(files)));
   bench.device = FL_TRY(adapt::open_backend(bench.options));
   bench.options.device = bench.device.get();
   bench.pool = std::make_unique<ThreadPool>(ThreadPool::Options{.num_threads = bench.options.num_threads});
@@ -48,6 +48,12 @@ Result<Bench> set_up(const CommonFlags& common) {
                                   .cache_dir = bench.options.cache_dir,
                                   .host_compiler = bench.options.host_compiler,
                                   .canary_every = bench.options.canary_every}};
+  return bench;
+}
+
+Result<Bench> set_up(const CommonFlags& common) {
+  Bench bench = FL_TRY(set_up_files(common, common.model));
+  bench.model = FL_TRY(intake::load_model(*bench.checkpoint, bench.options.intake));
   return bench;
 }
 
@@ -276,12 +282,14 @@ std::vector<std::pair<std::string, double>> config_numbers(const formats::Checkp
   return out;
 }
 
-std::string locate_command(const CommonFlags& common, const std::string& pack) {
-  std::string command =
-      "firstlight baseline locate " + pack + " --model " + common.model + " --backend " + common.backend;
+// What runs a reproduction in its folder: with the flags that show the fault, none where the model is wrong.
+std::string reproduce_command(const CommonFlags& common, const BaselineFlags& flags, bool of_backend) {
+  std::string command = "firstlight baseline reproduce .";
+  if (!of_backend) return command;
+  command += " --backend " + common.backend;
   if (common.compute != "auto") command += " --compute " + common.compute;
   if (!common.kv_dtype.empty()) command += " --kv-dtype " + common.kv_dtype;
-  if (!common.spec.empty()) command += " --spec " + common.spec;
+  if (flags.chunk > 0) command += " --chunk " + std::to_string(flags.chunk);
   return command;
 }
 
@@ -307,7 +315,7 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
   std::optional<RoundedBench> rounded;
   if (rounds) rounded = FL_TRY(rounded_bench(bench));
   locate::LocateOptions options{
-      .run = {.chunk = flags.chunk},
+      .run = {.chunk = flags.chunk, .batched = flags.batched, .memory_limit = flags.memory_limit},
       .hints = {.config = config_numbers(*bench.checkpoint), .checkpoint = bench.checkpoint.get(), .routing = {}},
       .reference = judge.resources,
       .backend = rounds ? &bench.resources : nullptr,
@@ -316,7 +324,9 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
       .exact = flags.exact};
   const auto location = FL_TRY(locate::locate(bench.model.graph, baseline, head_of(of_model, bench), options));
   if (!flags.output.empty() && !location.findings.empty()) {
-    FL_TRY(locate::write_reproduction(location.findings[0], locate_command(of_model, path), flags.output));
+    const auto& first = location.findings[0];
+    FL_TRY(locate::write_finding(first, reproduce_command(of_model, flags, first.of_backend), of_model.model,
+                                 bench.checkpoint.get(), flags.output));
   }
   if (common.json) {
     Json json = locate::location_json(location);
@@ -327,6 +337,20 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
     std::printf("%s", locate::location_text(location).c_str());
   }
   return location.passed ? 0 : 1;
+}
+
+Result<int> verb_baseline_reproduce(const CommonFlags& common, const BaselineFlags& flags) {
+  const auto reproduction = FL_TRY(locate::read_reproduction(flags.first));
+  const Bench bench = FL_TRY(set_up_files(common, common.model.empty() ? flags.first : common.model));
+  const auto found = FL_TRY(locate::reproduce(reproduction, {.chunk = flags.chunk}, bench.resources));
+  const std::string& value = reproduction.graph.output_names[0];
+  if (common.json) {
+    print_json({{"value", value}, {"own_error", found.error}, {"allowed", found.allowed}, {"passed", !found.wrong()}});
+  } else {
+    std::printf("%s: own error %.2e, allowed %.2e: %s\n", value.c_str(), found.error, found.allowed,
+                found.wrong() ? "the fault is there" : "it agrees");
+  }
+  return found.wrong() ? 1 : 0;
 }
 
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags&) {

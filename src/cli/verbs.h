@@ -167,6 +167,7 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
 Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags& flags);
+Result<int> verb_baseline_reproduce(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_convert(const CommonFlags& common, const ConvertFlags& flags);
 Result<int> verb_twin(const CommonFlags& common, const TwinFlags& flags);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "ir/rewrite.h"
 #include "ir/verify.h"
@@ -111,21 +112,14 @@ Result<std::map<ir::ValueId, RowTable>> whole_rows(const ir::Graph& graph, const
   return tables;
 }
 
-Result<Pack> run_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Pack& baseline,
-                     const RunOptions& options, const Resources& resources) {
-  const Prompts prompts = prompts_of(baseline);
-  const auto batches = plan_pieces(prompts, options.chunk, false);
-  int64_t most = 1;
-  for (const auto& pieces : batches) most = std::max(most, pieces[0].count);
-  compiler::CompileOptions compile = resources.compile;
-  compile.buckets = {{.max_tokens = most, .max_outputs = most, .max_sequences = 1}};
-  compile.every_row = true;
-  auto plan = FL_TRY(compiler::compile(cut, compile));
-  const auto executor =
-      FL_TRY(runtime::Executor::create(std::move(plan), *resources.checkpoint, *resources.pool, resources.executor));
+namespace {
+
+using RowVisitor = std::function<void(size_t prompt, int64_t first_row, const tensor::View& rows)>;
+
+std::vector<CutInput> inputs_of(const ir::Graph& cut, const KnownRows& known, runtime::Executor& executor) {
   std::vector<CutInput> inputs;
   for (const auto& [id, rows] : known) {
-    const auto memory = executor->input(cut_input_name(id));
+    const auto memory = executor.input(cut_input_name(id));
     if (memory.empty()) continue;
     const auto value = std::find_if(cut.values.begin(), cut.values.end(),
                                     [&](const ir::Value& v) { return v.name == cut_input_name(id); });
@@ -136,31 +130,88 @@ Result<Pack> run_cut(const ir::Graph& cut, const Tap& target, const KnownRows& k
                       .row_bytes = row_bytes(value->type),
                       .rate = first.symbol == tensor::Symbol::kGroups ? first.rate : 1});
   }
+  return inputs;
+}
+
+Status fill(const CutInput& input, std::span<const Piece> pieces) {
+  for (const auto& rows : PieceRunner::rows_of(pieces, input.rate)) {
+    const auto from = static_cast<size_t>(rows.first_in_prompt * input.row_bytes);
+    const auto to = static_cast<size_t>(rows.first_in_batch * input.row_bytes);
+    const auto bytes = static_cast<size_t>(rows.count * input.row_bytes);
+    const auto& table = (*input.rows)[rows.prompt];
+    if (from + bytes > table.size() || to + bytes > input.memory.size())
+      return internal_error("rows of a cut are missing");
+    std::memcpy(input.memory.data() + to, table.data() + from, bytes);
+  }
+  return ok_status();
+}
+
+compiler::BucketSize bucket_for(const std::vector<std::vector<Piece>>& batches) {
+  compiler::BucketSize bucket{.max_tokens = 1, .max_outputs = 1, .max_sequences = 1};
+  for (const auto& pieces : batches) {
+    int64_t tokens = 0;
+    for (const Piece& piece : pieces) tokens += piece.count;
+    bucket.max_tokens = bucket.max_outputs = std::max(bucket.max_tokens, tokens);
+    bucket.max_sequences = std::max(bucket.max_sequences, static_cast<int64_t>(pieces.size()));
+  }
+  return bucket;
+}
+
+Status visit_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Prompts& prompts,
+                 const RunOptions& options, const Resources& resources, const RowVisitor& visit) {
+  const auto batches = plan_pieces(prompts, options.chunk, options.batched);
+  compiler::CompileOptions compile = resources.compile;
+  compile.buckets = {bucket_for(batches)};
+  compile.every_row = true;
+  auto plan = FL_TRY(compiler::compile(cut, compile));
+  const auto executor =
+      FL_TRY(runtime::Executor::create(std::move(plan), *resources.checkpoint, *resources.pool, resources.executor));
+  const auto inputs = inputs_of(cut, known, *executor);
+  auto runner = FL_TRY(PieceRunner::create(*executor, prompts));
+  for (const auto& pieces : batches) {
+    for (const CutInput& input : inputs) FL_TRY(fill(input, pieces));
+    FL_TRY(runner.run(pieces));
+    const tensor::View view = executor->output(target.name);
+    if (!view.present()) return internal_error("a cut has lost its output");
+    for (const auto& rows : PieceRunner::rows_of(pieces, target.rate())) {
+      if (rows.count > 0) visit(rows.prompt, rows.first_in_prompt, row_range(view, rows.first_in_batch, rows.count));
+    }
+    for (const Piece& piece : pieces) {
+      const bool ends = piece.start + piece.count == static_cast<int64_t>(prompts[piece.prompt].size());
+      if (ends) runner.forget(piece.prompt);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<Pack> run_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Pack& baseline,
+                     const RunOptions& options, const Resources& resources) {
   Pack head = only_tap(baseline, target.name);
   const TapInfo info = head.taps.empty() ? TapInfo{} : head.taps[0];
   for (PromptRecord& prompt : head.prompts) prompt.taps.clear();
   head.taps = {info};
   auto builder = PackBuilder::like(std::move(head), baseline);
-  auto runner = FL_TRY(PieceRunner::create(*executor, prompts));
-  for (const auto& pieces : batches) {
-    for (const CutInput& input : inputs) {
-      const auto rows = PieceRunner::rows_of(pieces, input.rate)[0];
-      const auto from = static_cast<size_t>(rows.first_in_prompt * input.row_bytes);
-      const auto bytes = static_cast<size_t>(rows.count * input.row_bytes);
-      const auto& table = (*input.rows)[pieces[0].prompt];
-      if (from + bytes > table.size() || bytes > input.memory.size())
-        return internal_error("rows of a cut are missing");
-      std::memcpy(input.memory.data(), table.data() + from, bytes);
-    }
-    FL_TRY(runner.run(pieces));
-    const tensor::View view = executor->output(target.name);
-    if (!view.present()) return internal_error("a cut has lost its output");
-    const auto rows = PieceRunner::rows_of(pieces, target.rate())[0];
-    if (rows.count > 0) builder.add(0, pieces[0].prompt, rows.first_in_prompt, row_range(view, 0, rows.count));
-    if (pieces[0].start + pieces[0].count == static_cast<int64_t>(prompts[pieces[0].prompt].size()))
-      runner.forget(pieces[0].prompt);
-  }
+  const RunOptions run = {.chunk = options.chunk};
+  FL_TRY(
+      visit_cut(cut, target, known, prompts_of(baseline), run, resources,
+                [&](size_t prompt, int64_t first, const tensor::View& rows) { builder.add(0, prompt, first, rows); }));
   return std::move(builder).finish();
+}
+
+Result<RowTable> run_cut_rows(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Prompts& prompts,
+                              const RunOptions& options, const Resources& resources) {
+  RowTable table(prompts.size());
+  const auto bytes = static_cast<size_t>(row_bytes(target.type));
+  FL_TRY(visit_cut(cut, target, known, prompts, options, resources,
+                   [&](size_t prompt, int64_t first_row, const tensor::View& rows) {
+                     const size_t begin = static_cast<size_t>(first_row) * bytes;
+                     const size_t size = static_cast<size_t>(rows.dim(0)) * bytes;
+                     table[prompt].resize(std::max(table[prompt].size(), begin + size));
+                     std::memcpy(table[prompt].data() + begin, rows.data, size);
+                   }));
+  return table;
 }
 
 Pack only_tap(const Pack& pack, const std::string& name) {

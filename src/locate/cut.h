@@ -35,6 +35,10 @@ Result<std::map<ir::ValueId, RowTable>> whole_rows(const ir::Graph& graph, const
 Result<Pack> run_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Pack& baseline,
                      const RunOptions& options, const Resources& resources);
 
+// The same, all its rows; prompts may be the beginnings of those that `known` has rows of.
+Result<RowTable> run_cut_rows(const ir::Graph& cut, const Tap& target, const KnownRows& known, const Prompts& prompts,
+                              const RunOptions& options, const Resources& resources);
+
 // A pack of one value, for comparing with it; empty where there is none of that name.
 Pack only_tap(const Pack& pack, const std::string& name);
 

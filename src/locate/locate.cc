@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "ir/text.h"
 #include "locate/trials.h"
 
 namespace firstlight::locate {
@@ -268,22 +267,12 @@ class Locator {
   }
 
   std::optional<Reproduction> reproduction(const Suspect& suspect) const {
-    const Tap& tap = suspect.tap;
-    auto cut = cut_out(graph_, tap, suspect.known);
+    auto cut = cut_out(graph_, suspect.tap, suspect.known);
     if (!cut.ok()) return std::nullopt;
-    Reproduction out{.graph = ir::print(*cut), .inputs = {}, .shapes = {}, .expected = {}, .width = tap.width()};
-    for (const ir::Value& value : cut->values) {
-      for (const auto& [id, rows] : suspect.rows) {
-        if (value.name != cut_input_name(id)) continue;
-        out.inputs.emplace_back(value.name, rows);
-        out.shapes.emplace_back(value.name, value.type.to_string());
-      }
-    }
-    for (const PromptRecord& prompt : suspect.baseline.prompts) {
-      const TapRecord& record = prompt.taps[0];
-      if (static_cast<int64_t>(record.row_ids.size()) == record.num_rows) out.expected.push_back(record.rows);
-    }
-    return out;
+    return Reproduction{.graph = std::move(*cut),
+                        .rows = suspect.rows,
+                        .expected = suspect.baseline,
+                        .allowed = suspect.measured.allowed};
   }
 
   // The same of several layers is one finding.

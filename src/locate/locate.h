@@ -11,20 +11,10 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "locate/cut.h"
 #include "locate/hypotheses.h"
+#include "locate/reproduction.h"
 
 namespace firstlight::locate {
-
-// The smallest thing that shows the fault: the operators between known values, with their rows and what should come
-// out, where the pack has whole rows.
-struct Reproduction {
-  std::string graph;                                        // text of the IR
-  std::vector<std::pair<std::string, RowTable>> inputs;     // name, rows per prompt, as bytes
-  std::vector<std::pair<std::string, std::string>> shapes;  // name, type
-  std::vector<std::vector<float>> expected;                 // rows per prompt; empty: the pack has not all of them
-  int64_t width = 0;
-};
 
 struct Finding {
   bool of_backend = false;
@@ -39,6 +29,7 @@ struct Finding {
   bool is_guess = true;  // no hypothesis healed it
   std::string what, fix;
   std::string made_at;                // lines of the spec, inner one first
+  std::string kernel, shape;          // of a backend: symbol and operands; where it is wrong
   std::vector<std::string> concerns;  // keys of the config with their values, tensors
   double healed = 0;                  // error under the hypothesis
   bool of_layer = false;   // the baseline does not tell which operator of the layer; named by the hypothesis alone
@@ -75,7 +66,9 @@ Status locate_in_backend(const ir::Graph& graph, const Pack& baseline, const Pac
 
 Json location_json(const Location& location);
 std::string location_text(const Location& location);
-// graph.txt, inputs and expected rows (model.safetensors), README with `command`. Errors: kInvalidArgument (disk).
-Status write_reproduction(const Finding& finding, const std::string& command, const std::string& directory);
+// The first finding's reproduction, or its words alone where there is none. `command` gets `--model MODEL` behind it
+// where the tensors are too large to lie beside. Errors: kInvalidArgument (disk).
+Status write_finding(const Finding& finding, const std::string& command, const std::string& model,
+                     const formats::Checkpoint* checkpoint, const std::string& directory);
 
 }  // namespace firstlight::locate

@@ -18,6 +18,7 @@ using align::is_plain;
 using align::LayerRun;
 using align::Pack;
 using align::PackBuilder;
+using align::Piece;
 using align::PieceRunner;
 using align::plan_pieces;
 using align::PromptRecord;

@@ -6,7 +6,6 @@
 
 #include "base/file_map.h"
 #include "base/json.h"
-#include "formats/safetensors.h"
 #include "locate/locate.h"
 
 namespace firstlight::locate {
@@ -35,6 +34,10 @@ Json finding_json(const Finding& finding) {
                {"fix", finding.fix},
                {"made_at", finding.made_at},
                {"concerns", finding.concerns}};
+  if (finding.of_backend) {
+    json["kernel"] = finding.kernel;
+    json["shape"] = finding.shape;
+  }
   if (finding.of_layer) json["of_layer"] = true;
   return json;
 }
@@ -96,39 +99,24 @@ std::string location_text(const Location& location) {
   return text;
 }
 
-Status write_reproduction(const Finding& finding, const std::string& command, const std::string& directory) {
+Status write_finding(const Finding& finding, const std::string& command, const std::string& model,
+                     const formats::Checkpoint* checkpoint, const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
+  std::string line = command;
+  if (finding.reproduction) {
+    const bool whole = FL_TRY(write_reproduction(*finding.reproduction, finding_json(finding), checkpoint, directory));
+    if (!whole) line += " --model " + model;
+  }
   std::string readme = finding.op + " in " + finding.scope + ": " + finding.what + "\n\nSeen at " + finding.value +
                        ", own error " + short_number(finding.error) + "; " + std::string(cause_text(finding.cause)) +
-                       ".\nFix: " + finding.fix + "\n\n    " + command + "\n";
-  if (!finding.reproduction) return write_file(directory + "/README.txt", readme);
-  const Reproduction& made = *finding.reproduction;
-  readme +=
-      "\ngraph.txt: the operators between values that are right. model.safetensors: per prompt p the rows of its "
-      "inputs,\np<p>.<input>, and expected, p<p>.expected, where the pack has them all.\n";
-  FL_TRY(write_file(directory + "/README.txt", readme));
-  FL_TRY(write_file(directory + "/graph.txt", made.graph));
-  std::vector<formats::TensorPlan> plans;
-  std::vector<std::span<const std::byte>> bytes;
-  const auto add = [&](const std::string& name, bool integer, std::span<const std::byte> data) {
-    plans.push_back({.name = name,
-                     .dtype = integer ? tensor::DType::kI32 : tensor::DType::kF32,
-                     .shape = {static_cast<int64_t>(data.size() / 4)}});
-    bytes.push_back(data);
-  };
-  for (size_t i = 0; i < made.inputs.size(); ++i) {
-    const auto& [name, rows] = made.inputs[i];
-    const bool integer = made.shapes[i].second.starts_with("i32");
-    for (size_t p = 0; p < rows.size(); ++p) add("p" + std::to_string(p) + "." + name, integer, rows[p]);
+                       ".\nFix: " + finding.fix + "\n\n    " + line + "\n";
+  if (finding.reproduction) {
+    readme +=
+        "\nruns graph.txt, the operators between values that are right, on the rows in model.safetensors, and holds "
+        "the result\nagainst expected: exit status 1 as long as the fault is there.\n";
   }
-  for (size_t p = 0; p < made.expected.size(); ++p)
-    add("p" + std::to_string(p) + ".expected", false, std::as_bytes(std::span(made.expected[p])));
-  if (plans.empty()) return ok_status();
-  const auto names = plans;
-  auto writer = FL_TRY(formats::SafetensorsWriter::create(directory, std::move(plans)));
-  for (size_t i = 0; i < names.size(); ++i) FL_TRY(writer.append(names[i].name, bytes[i]));
-  return writer.finish();
+  return write_file(directory + "/README.txt", readme);
 }
 
 }  // namespace firstlight::locate
