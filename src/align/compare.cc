@@ -300,8 +300,10 @@ void judge(ValueComparison& value, double rounding, double products) {
     value.passed = found.finite && found.mismatch <= value.allowed;
     return;
   }
-  value.allowed =
-      value.rounding ? tolerance::explained_by(value.rounding->rel_l2) : tolerance::explained(rounding, products);
+  value.allowed = value.rounding ? tolerance::explained_by(value.rounding->rel_l2)
+                  : value.info.noise > 0
+                      ? tolerance::explained_beside_noise(rounding, products, value.info.noise)
+                      : tolerance::explained(rounding, products);
   value.passed = found.finite && found.rel_l2 <= value.allowed;  // false for NaN
   if (value.beyond) {
     value.passed = value.passed && value.beyond->rel_l2 <= tolerance::apart_from_rounded(value.rounding->rel_l2);

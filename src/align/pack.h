@@ -37,6 +37,7 @@ struct TapInfo {
   bool is_module_output = false;
   int64_t width = 0;  // elements per row
   int64_t rate = 1;   // tokens per row
+  double noise = 0;   // how far the same code in float32 is from this recording, relative L2; 0: not measured
 };
 
 struct TapRecord {

@@ -102,7 +102,7 @@ Status PackBuilder::choose_layout(int64_t limit, int64_t& left) {
   return ok_status();
 }
 
-// By worth: routing decisions, the last row of logits, ends of layers, ends of operators.
+// By worth: routing decisions, the last row of logits, ends of layers, ends of operators, then layers and operators whole.
 void PackBuilder::choose_rows(const std::set<std::string>& full, int64_t left) {
   const auto take = [&](auto wanted, int64_t first, int64_t last) {
     for (PromptRecord& prompt : pack_.prompts) {
@@ -127,6 +127,8 @@ void PackBuilder::choose_rows(const std::set<std::string>& full, int64_t left) {
   take(is_other, 0, 0);
   take(is_layer, 0, kFirst);
   take(is_other, 0, kFirst);
+  take(is_layer, -1, 0);  // all rows, as far as they fit: what stands behind a fault can then be run with right operands
+  take(is_other, -1, 0);
   for (PromptRecord& prompt : pack_.prompts) {
     for (size_t t = 0; t < pack_.taps.size(); ++t) {
       if (!full.contains("all") && !full.contains(pack_.taps[t].name)) continue;

@@ -28,6 +28,7 @@ Json tap_json(const TapInfo& tap) {
   if (tap.is_integer) json["integer"] = true;
   if (tap.is_layer_output) json["layer_output"] = true;
   if (tap.is_module_output) json["module_output"] = true;
+  if (tap.noise > 0) json["noise"] = tap.noise;
   return json;
 }
 
@@ -239,6 +240,7 @@ Status read_taps(const Json& list, Pack& pack) {
     tap.op = FL_TRY(field(json, "op", std::string()));
     tap.width = FL_TRY(field(json, "width", int64_t{0}));
     tap.rate = FL_TRY(field(json, "rate", int64_t{1}));
+    tap.noise = FL_TRY(field(json, "noise", 0.0));
     tap.is_integer = FL_TRY(field(json, "integer", false));
     tap.is_layer_output = FL_TRY(field(json, "layer_output", false));
     tap.is_module_output = FL_TRY(field(json, "module_output", false));

@@ -24,7 +24,6 @@ constexpr CauseRow kCauses[] = {
     {Cause::kRouting, "routing", "look at score function, normalisation, scale and correction bias of the router"},
     {Cause::kState, "state handling", "run in one chunk, and with --kv-dtype f32"},
     {Cause::kKernel, "kernel defect on a shape", "compare the kernel with its plain form on this shape"},
-    {Cause::kPlan, "plan: a pass", "run without the pass (--no-pass)"},
 };
 
 const CauseRow& cause_row(Cause cause) {

@@ -50,6 +50,8 @@ Prompts prompts_of(const Pack& pack) {
   return prompts;
 }
 
+constexpr std::string_view kCutPrefix = "cut.";
+
 // Where the rows of each input go in.
 struct CutInput {
   std::span<std::byte> memory;
@@ -72,7 +74,7 @@ std::vector<ir::NodeId> nodes_behind(const ir::Graph& graph, ir::ValueId value, 
   return nodes;
 }
 
-std::string cut_input_name(ir::ValueId value) { return "cut." + std::to_string(value); }
+std::string cut_input_name(ir::ValueId value) { return std::string(kCutPrefix) + std::to_string(value); }
 
 Result<ir::Graph> cut_out(const ir::Graph& graph, const Tap& target, const std::set<ir::ValueId>& known) {
   std::set<ir::ValueId> read;
@@ -116,18 +118,20 @@ namespace {
 
 using RowVisitor = std::function<void(size_t prompt, int64_t first_row, const tensor::View& rows)>;
 
-std::vector<CutInput> inputs_of(const ir::Graph& cut, const KnownRows& known, runtime::Executor& executor) {
+// Errors: kInternal where an input that is read has no rows.
+Result<std::vector<CutInput>> inputs_of(const ir::Graph& cut, const KnownRows& known, runtime::Executor& executor) {
   std::vector<CutInput> inputs;
-  for (const auto& [id, rows] : known) {
-    const auto memory = executor.input(cut_input_name(id));
+  for (const ir::Value& value : cut.values) {
+    if (value.kind != ir::Value::Kind::kInput || !value.name.starts_with(kCutPrefix)) continue;
+    const auto memory = executor.input(value.name);
     if (memory.empty()) continue;
-    const auto value = std::find_if(cut.values.begin(), cut.values.end(),
-                                    [&](const ir::Value& v) { return v.name == cut_input_name(id); });
-    if (value == cut.values.end()) continue;
-    const auto& first = value->type.shape[0];
+    const auto rows = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& entry) { return cut_input_name(entry.first) == value.name; });
+    if (rows == known.end()) return internal_error("rows of a cut are missing: " + value.name);
+    const auto& first = value.type.shape[0];
     inputs.push_back({.memory = memory,
-                      .rows = &rows,
-                      .row_bytes = row_bytes(value->type),
+                      .rows = &rows->second,
+                      .row_bytes = row_bytes(value.type),
                       .rate = first.symbol == tensor::Symbol::kGroups ? first.rate : 1});
   }
   return inputs;
@@ -166,7 +170,7 @@ Status visit_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known
   auto plan = FL_TRY(compiler::compile(cut, compile));
   const auto executor =
       FL_TRY(runtime::Executor::create(std::move(plan), *resources.checkpoint, *resources.pool, resources.executor));
-  const auto inputs = inputs_of(cut, known, *executor);
+  const auto inputs = FL_TRY(inputs_of(cut, known, *executor));
   auto runner = FL_TRY(PieceRunner::create(*executor, prompts));
   for (const auto& pieces : batches) {
     for (const CutInput& input : inputs) FL_TRY(fill(input, pieces));

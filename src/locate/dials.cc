@@ -68,6 +68,17 @@ std::vector<Dial> dials(const ir::Graph& graph, ir::NodeId id, const Hints& hint
           [formula, now](double factor) { return Attribute(with_numbers_scaled(formula, now, factor)); }, attribute);
     }
   }
+  if (node.op == OpKind::kAttend && node.attributes.get_expression("score").empty()) {
+    constexpr double kUsual = 30;
+    add(
+        Cause::kConfig, kUsual, "a soft cap of the scores",
+        [](double factor) {
+          const std::string cap = number(kUsual * factor);
+          auto formula = ops::Expression::parse("mul(" + cap + ", tanh(div(x0, " + cap + ")))");
+          return formula.ok() ? Attribute(std::move(formula).value()) : Attribute(ops::Expression{});
+        },
+        "score");
+  }
   if (node.op == OpKind::kRope) {
     // f_i = base^(-2i/n): another base is a power of each.
     const auto freqs = node.attributes.get_floats("freqs");

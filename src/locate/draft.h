@@ -73,8 +73,15 @@ void rope_of_others(Draft& draft);  // attention without rotation where other la
 void of_attend(Draft& draft);
 void of_formula(Draft& draft);
 void order_of_operands(Draft& draft);
-void left_out(Draft& draft);  // the node should not be there
-void inserted(Draft& draft);  // a step that is missing, behind this one or before it
+void left_out(Draft& draft);        // the node should not be there
+void inserted(Draft& draft);        // a step that is missing, behind this one or before it
+void of_parts(Draft& draft);        // slices exchanged
+void other_operands(Draft& draft);  // another value of the layer is meant
+void gate_and_norm(Draft& draft);   // in the other order
+void unread_tensors(Draft& draft);  // as a bias, a factor, a norm
+void missing_norm(Draft& draft);
+void missing_activation(Draft& draft);
+void norm_by_groups(Draft& draft);
 void of_tensors(Draft& draft);
 void of_scales(Draft& draft);
 void of_expert_weights(Draft& draft);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "ir/builder.h"
+
 namespace firstlight::locate {
 namespace {
 
@@ -170,10 +172,16 @@ void change_term(const Expression& formula, size_t i, const std::vector<double>&
 }  // namespace
 
 Status wrap_result(ir::Graph& graph, ir::NodeId id, size_t index, const std::vector<EditStep>& steps) {
+  return wrap_result(graph, id, index, steps, graph.value(graph.node(id).results[index]).type);
+}
+
+Status wrap_result(ir::Graph& graph, ir::NodeId id, size_t index, const std::vector<EditStep>& steps,
+                   const tensor::Type& inner) {
   const ir::ValueId value = graph.node(id).results[index];
   ir::Value before = graph.value(value);
   before.name.clear();
   const tensor::Type type = before.type;
+  before.type = inner;
   graph.values.push_back(std::move(before));
   const auto fresh = static_cast<ir::ValueId>(graph.values.size() - 1);
   const std::string scope = graph.node(id).scope;
@@ -191,6 +199,20 @@ Status wrap_operand(ir::Graph& graph, ir::NodeId id, size_t index, const std::ve
   const auto nodes = FL_TRY(chain(graph, graph.node(id).operands[index], steps, scope));
   graph.node(id).operands[index] = graph.node(nodes.back()).results[0];
   return place(graph, id, false, nodes);
+}
+
+Result<ir::ValueId> read_tensor(ir::Graph& graph, ir::NodeId id, const std::string& name, const tensor::Type& type) {
+  const ir::ValueId value = ir::Builder(graph).add_weight(name, type, name);
+  if (type.dtype == tensor::DType::kF32) return value;
+  const auto nodes = FL_TRY(chain(graph, value, {cast_step("f32")}, graph.node(id).scope));
+  FL_TRY(place(graph, id, false, nodes));
+  return graph.node(nodes.back()).results[0];
+}
+
+std::vector<std::pair<std::string, std::string>> activations() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Activation& activation : kActivations) out.emplace_back(activation.name, activation.formula);
+  return out;
 }
 
 Status become_identity(ir::Graph& graph, ir::NodeId id, size_t operand) {

@@ -22,11 +22,21 @@ struct EditStep {
 // type.
 Status wrap_result(ir::Graph& graph, ir::NodeId id, size_t index, const std::vector<EditStep>& steps);
 
+// The same where the node, its operands changed before, now gives `inner`.
+Status wrap_result(ir::Graph& graph, ir::NodeId id, size_t index, const std::vector<EditStep>& steps,
+                   const tensor::Type& inner);
+
+// A tensor of the checkpoint in float32, read in front of the node.
+Result<ir::ValueId> read_tensor(ir::Graph& graph, ir::NodeId id, const std::string& name, const tensor::Type& type);
+
 // What the node reads as operand `index` goes through `steps` first.
 Status wrap_operand(ir::Graph& graph, ir::NodeId id, size_t index, const std::vector<EditStep>& steps);
 
 // The node hands its operand on. Errors: kInvalidArgument where the types differ.
 Status become_identity(ir::Graph& graph, ir::NodeId id, size_t operand);
+
+// Usual ones: name and formula of x0.
+std::vector<std::pair<std::string, std::string>> activations();
 
 EditStep map_step(const std::string& expression, std::vector<ir::ValueId> more = {});
 EditStep take_step(int64_t axis, std::vector<int64_t> indices);

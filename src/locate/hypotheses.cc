@@ -30,6 +30,13 @@ constexpr MakerRow kMakers[] = {
     {std::nullopt, &of_routing, "norm_topk scoring rout"},
     {std::nullopt, &left_out},
     {std::nullopt, &inserted},
+    {std::nullopt, &unread_tensors},
+    {OpKind::kSlice, &of_parts},
+    {OpKind::kRmsNorm, &gate_and_norm},
+    {OpKind::kRmsNorm, &norm_by_groups},
+    {std::nullopt, &missing_norm},
+    {std::nullopt, &missing_activation},
+    {std::nullopt, &other_operands},
     {OpKind::kAttend, &rope_of_others, "rope theta"},
 };
 

@@ -26,7 +26,6 @@ enum class Cause : uint8_t {
   kRouting,
   kState,
   kKernel,
-  kPlan,
 };
 std::string_view cause_text(Cause cause);  // "config value wrong or missing"
 std::string_view cause_advice(Cause cause);

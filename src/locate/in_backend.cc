@@ -16,7 +16,7 @@ struct Variant {
   std::string what, fix;
   Resources resources;
   RunOptions run;
-  bool of_chunks = false;
+  bool of_chunks = false, of_pass = false;
 };
 
 std::vector<Variant> variants(const Resources& backend, const RunOptions& run) {
@@ -44,14 +44,14 @@ std::vector<Variant> variants(const Resources& backend, const RunOptions& run) {
   for (const compiler::PassInfo& pass : compiler::all_passes()) {
     if (!pass.optional) continue;
     const std::string name(pass.name);
-    const bool fuses = pass.makes.has_value();  // what it makes has a kernel of its own
-    const std::string fix =
-        (fuses ? "the fused kernel " + std::string(ops::op_name(*pass.makes)) + " is wrong; " : "") + "--no-pass " +
-        name + " until then";
-    add(fuses ? Cause::kKernel : Cause::kPlan, "without the pass " + name + " it agrees", fix)
-        .resources.compile.disabled_passes.insert(std::string(pass.name));
+    const std::string made =
+        pass.makes ? "the fused kernel " + std::string(ops::op_name(*pass.makes)) : "what it makes";
+    add(Cause::kKernel, "without the pass " + name + " it agrees",
+        made + " is wrong; --no-pass " + name + " until then")
+        .resources.compile.disabled_passes.insert(name);
+    out.back().of_pass = true;
   }
-  add(Cause::kPlan, "without any optional pass it agrees", "--no-pass all")
+  add(Cause::kKernel, "without any optional pass it agrees", "--no-pass all")
       .resources.compile.disabled_passes.insert("all");
   if (backend.compile.compute != catalog::ComputeMode::kF32)
     add(Cause::kAccumulation, "with products in float32 it agrees", "--compute f32").resources.compile.compute =
@@ -93,6 +93,10 @@ class BackendLocator {
   BackendLocator(const ir::Graph& graph, const Pack& baseline, const Pack& head, const LocateOptions& options)
       : graph_(graph), head_(head), options_(options) {
     for (const PromptRecord& prompt : baseline.prompts) prompts_.push_back(prompt.tokens);
+    constexpr size_t kWorthHalving = 4;
+    if (prompts_.size() == 1 && prompts_[0].size() >= kWorthHalving)  // a batch has two sequences at least
+      prompts_.emplace_back(prompts_[0].begin() + static_cast<std::ptrdiff_t>(prompts_[0].size() / 2),
+                            prompts_[0].end());
   }
 
   Status run(Location& location) {
@@ -180,7 +184,7 @@ class BackendLocator {
     switch_by_switch(inquiry);
     if (inquiry.probe) FL_TRY(look_at_shapes(inquiry));
     Finding& finding = inquiry.finding;
-    finding.kernel = FL_TRY(kernel_of(finding.scope + " " + finding.op));
+    finding.kernel = FL_TRY(kernel_of(finding.value));
     if (!way.what.empty()) finding.shape += (finding.shape.empty() ? "" : "; ") + way.what;
     for (const std::string& part : {finding.shape, finding.kernel}) {
       if (!part.empty()) finding.what += (finding.what.empty() ? "" : "; ") + part;
@@ -209,16 +213,22 @@ class BackendLocator {
   }
 
   void switch_by_switch(Inquiry& inquiry) {
-    const RunOptions& run = inquiry.way.run;
-    for (const Variant& variant : variants(*options_.backend, run)) {
-      if (!heals(inquiry, variant)) continue;
+    const auto all = variants(*options_.backend, inquiry.way.run);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!heals(inquiry, all[i])) continue;
+      size_t named = i;
+      // Passes behind build on those before: the last one that heals is the nearest to the fault.
+      for (size_t k = i + 1; all[i].of_pass && k < all.size() && all[k].of_pass; ++k) {
+        if (heals(inquiry, all[k])) named = k;
+      }
+      const Variant& variant = all[named];
       Finding& finding = inquiry.finding;
       finding.is_guess = false;
       finding.cause = variant.cause;
       finding.what = variant.what;
       finding.fix = variant.fix;
       inquiry.by_kernel = variant.cause == Cause::kKernel;
-      if (variant.cause == Cause::kState && variant.of_chunks) of_chunks(inquiry);
+      if (variant.of_chunks) of_chunks(inquiry);
       return;
     }
   }
@@ -255,7 +265,7 @@ class BackendLocator {
     finding.shape = lengths;
     if (!profile.where.empty()) finding.shape += (lengths.empty() ? "" : "; ") + profile.where;
     const bool open = inquiry.by_kernel || finding.is_guess;
-    if (open && lengths.empty() && profile.everywhere) {
+    if (open && lengths.empty() && profile.everywhere && !profile.one_term) {
       if (probe.error_is_linear(backend).value_or(false)) {
         finding.cause = Cause::kFormat;
         finding.fix = "look at how the kernel decodes the stored type of the weight";
@@ -271,17 +281,27 @@ class BackendLocator {
     return ok_status();
   }
 
-  // Symbol and types of the first step with that label.
-  Result<std::string> kernel_of(const std::string& label) {
+  // Symbol and types of the step that makes the value.
+  Result<std::string> kernel_of(const std::string& value) {
     compiler::CompileOptions compile = options_.backend->compile;
     int64_t most = 1;
     for (const auto& prompt : prompts_) most = std::max(most, static_cast<int64_t>(prompt.size()));
     compile.buckets = {{.max_tokens = most, .max_outputs = most, .max_sequences = 1}};
     compile.every_row = true;
     const auto plan = FL_TRY(compiler::compile(with_outputs(graph_, find_taps(graph_, operators_)), compile));
-    for (const plan::Step& step : plan.body.steps) {
-      const auto* kernel = std::get_if<plan::KernelStep>(&step.body);
-      if (kernel == nullptr || step.label != label) continue;
+    const auto whole = [&](plan::BufferId id) {
+      while (id >= 0 && plan.buffer(id).alias_of >= 0) id = plan.buffer(id).alias_of;
+      return id;
+    };
+    const auto output = std::find_if(plan.outputs.begin(), plan.outputs.end(),
+                                     [&](const plan::PlanOutput& out) { return out.name == value; });
+    if (output == plan.outputs.end()) return std::string();
+    for (auto step = plan.body.steps.rbegin(); step != plan.body.steps.rend(); ++step) {
+      const auto* kernel = std::get_if<plan::KernelStep>(&step->body);
+      if (kernel == nullptr) continue;
+      const bool makes = std::any_of(kernel->outputs.begin(), kernel->outputs.end(),
+                                     [&](plan::BufferId id) { return id >= 0 && whole(id) == whole(output->buffer); });
+      if (!makes || kernel->op == ops::OpKind::kReshape) continue;
       std::string text =
           "kernel " + kernel->symbol + (kernel->generated.empty() ? "" : " / " + kernel->generated) + " (";
       for (const plan::BufferId id : kernel->inputs) {

@@ -76,6 +76,9 @@ class Locator {
     RecordOptions record = {
         .operators = operators_, .full = {}, .greedy = 0, .run = options_.run, .run_instead = &graph};
     const auto made = FL_TRY(record_like(original_, baseline_, head_, record, options_.reference));
+    const bool hashed = !baseline_.weights_hash.empty() && !made.pack.weights_hash.empty();
+    same_weights_ = hashed && baseline_.weights_hash == made.pack.weights_hash;
+    weights_alone_ = hashed && !same_weights_ && baseline_.spec_hash == made.pack.spec_hash;
     return compare(baseline_, made.pack);
   }
 
@@ -118,6 +121,9 @@ class Locator {
                            [&](ir::ValueId v) { return v != taps_[t].value && wrong.contains(v); });
       });
       if (inherits) continue;
+      for (const Tap& tap : taps_) {  // hypotheses may read other values of the layer
+        if (tap.layer == taps_[t].layer && suspect.known.contains(tap.value)) read.insert(tap.value);
+      }
       FL_TRY(fill_rows(read, suspect.rows));
       suspect.baseline = only_tap(baseline_, taps_[t].name);
       FL_TRY(measure(graph_, suspect, baseline_, options_, suspect.measured));
@@ -230,17 +236,25 @@ class Locator {
 
   void guess(const Suspect& suspect, const std::optional<Trial>& nearest, Finding& finding) {
     ir::NodeId blamed = graph_.value(suspect.tap.value).producer;
-    finding.cause = usual_cause(graph_, blamed, routing_nodes(graph_));
-    constexpr double kNear = 0.3;
+    const auto routing = routing_nodes(graph_);
+    const auto chooses = std::find_if(suspect.region.begin(), suspect.region.end(), [&](ir::NodeId id) {
+      return graph_.node(id).op == ops::OpKind::kTopK && routing.contains(id);
+    });
+    const double right = rows_that_agree(suspect.baseline, suspect.measured.pack);
+    if (chooses != suspect.region.end() && right > 0 && right < 1) blamed = *chooses;  // other experts for some tokens
+    finding.cause = usual_cause(graph_, blamed, routing);
+    // Of the same files no tensor is another one: the step that changes most towards the baseline is more likely.
+    const double kNear = same_weights_ && finding.cause == Cause::kWeight ? 0.9 : 0.3;
     if (nearest && nearest->error < kNear * suspect.measured.error) {
       blamed = nearest->nodes[0];
       finding.cause = nearest->hypothesis.cause;
       finding.healed = nearest->error;
       finding.what = "nearest: " + nearest->hypothesis.what;
     }
-    finding.fix = cause_advice(finding.cause);
     name(blamed, finding);
     finding.concerns = concerned_tensors(graph_, blamed);
+    if (weights_alone_ && !finding.concerns.empty()) finding.cause = Cause::kWeight;  // nothing else is another one
+    finding.fix = cause_advice(finding.cause);
     note_layer(blamed, finding);
   }
 
@@ -305,7 +319,9 @@ class Locator {
   std::map<ir::NodeId, std::string> layer_of_;
   Prompts prompts_;
   std::set<size_t> passed_, failed_, blamed_;
-  size_t place_ = 0;  // of the suspect, in taps_
+  bool same_weights_ = false;   // the baseline is of the same files
+  bool weights_alone_ = false;  // it is of other files and the same graph
+  size_t place_ = 0;            // of the suspect, in taps_
   std::map<size_t, RowTable> baseline_rows_;
   std::map<ir::ValueId, RowTable> own_rows_;
 };

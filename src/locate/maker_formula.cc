@@ -69,6 +69,12 @@ void inserted(Draft& draft) {
         draft.insert_before(k, "clamped operand: " + text, text, 25);
     }
   }
+  draft.words = "min";
+  for (const double c : draft.numbers_with("min")) {
+    const std::string text = "max(x0, " + number(c) + ")";
+    for (size_t k = 0; draft.node.op == OpKind::kMap && k < draft.node.operands.size(); ++k)
+      draft.insert_before(k, "no less than " + number(c) + ": " + text, text, 27);
+  }
   draft.words = "cap";
   for (const double c : draft.numbers_with("cap")) {
     if (c > 0)

@@ -54,6 +54,71 @@ std::string range_text(const char* name, const std::vector<bool>& wrong) {
   return std::to_string(count) + of + " " + name + "s, the first of them " + std::to_string(first);
 }
 
+// An error as rows of numbers, beside the right values.
+struct Errors {
+  size_t width = 1;
+  std::vector<double> right, off;
+
+  Errors(const RowTable& wanted, const RowTable& found, size_t row_width) : width(row_width) {
+    for (size_t p = 0; p < wanted.size(); ++p) {
+      const auto a = floats(wanted[p]), b = floats(found[p]);
+      for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+        right.push_back(a[i]);
+        off.push_back(static_cast<double>(b[i]) - static_cast<double>(a[i]));
+      }
+    }
+  }
+  size_t rows() const { return off.size() / width; }
+};
+
+double energy(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double x : values) sum += x * x;
+  return sum;
+}
+
+// What is left of the error's energy when each row's own multiple of `like` (one row, or the row itself where it is
+// empty) is taken away.
+double without_multiples(const Errors& errors, std::span<const double> like) {
+  double rest = 0;
+  for (size_t r = 0; r < errors.rows(); ++r) {
+    const double* e = errors.off.data() + r * errors.width;
+    const double* a = like.empty() ? errors.right.data() + r * errors.width : like.data();
+    double product = 0, squares = 0, own = 0;
+    for (size_t c = 0; c < errors.width; ++c) {
+      product += e[c] * a[c];
+      squares += a[c] * a[c];
+      own += e[c] * e[c];
+    }
+    rest += own - (squares > 0 ? product * product / squares : 0);
+  }
+  return rest;
+}
+
+// The row whose error is largest.
+std::span<const double> worst_row(const Errors& errors) {
+  size_t worst = 0;
+  double most = -1;
+  for (size_t r = 0; r < errors.rows(); ++r) {
+    double sum = 0;
+    for (size_t c = 0; c < errors.width; ++c)
+      sum += errors.off[r * errors.width + c] * errors.off[r * errors.width + c];
+    if (sum > most) worst = r, most = sum;
+  }
+  return std::span(errors.off).subspan(worst * errors.width, errors.width);
+}
+
+// Of the error's energy, what is the same in every row.
+double constant_share(const Errors& errors) {
+  double constant = 0;
+  for (size_t c = 0; c < errors.width; ++c) {
+    double mean = 0;
+    for (size_t r = 0; r < errors.rows(); ++r) mean += errors.off[r * errors.width + c];
+    constant += mean * mean / static_cast<double>(errors.rows());
+  }
+  return constant / std::max(energy(errors.off), 1e-300);
+}
+
 }  // namespace
 
 Result<ShapeProbe> ShapeProbe::create(const ir::Graph& graph, const Tap& target, const std::set<ir::ValueId>& known,
@@ -78,11 +143,17 @@ Result<ShapeProbe> ShapeProbe::create(const ir::Graph& graph, const Tap& target,
   return probe;
 }
 
-Prompts ShapeProbe::beginnings(int64_t tokens) const {
-  Prompts out = prompts_;
-  for (auto& prompt : out) {
-    if (tokens > 0 && static_cast<int64_t>(prompt.size()) > tokens) prompt.resize(static_cast<size_t>(tokens));
+// Of `tokens` 0: all prompts, whole; else the longest one's first tokens.
+ShapeProbe::Cutting ShapeProbe::beginning(int64_t tokens) const {
+  if (tokens == 0) return {prompts_, rows_};
+  size_t longest = 0;
+  for (size_t p = 0; p < prompts_.size(); ++p) {
+    if (prompts_[p].size() > prompts_[longest].size()) longest = p;
   }
+  Cutting out;
+  const auto count = std::min(static_cast<size_t>(tokens), prompts_[longest].size());
+  out.prompts.emplace_back(prompts_[longest].begin(), prompts_[longest].begin() + static_cast<std::ptrdiff_t>(count));
+  for (const auto& [id, rows] : rows_) out.rows[id] = {rows[longest]};
   return out;
 }
 
@@ -91,13 +162,13 @@ Result<RowTable> ShapeProbe::reference_rows(const KnownRows& rows, const Prompts
 }
 
 Result<Reproduction> ShapeProbe::reproduction(int64_t tokens) const {
-  Reproduction out{.graph = cut_, .rows = {}, .expected = {}};
-  const Prompts prompts = beginnings(tokens);
-  for (const auto& [id, rows] : rows_) {
-    auto& table = out.rows[id];
+  const Cutting cutting = beginning(tokens);
+  const Prompts& prompts = cutting.prompts;
+  Reproduction out{.graph = cut_, .rows = cutting.rows, .expected = {}};
+  for (auto& [id, rows] : out.rows) {
     for (size_t p = 0; p < rows.size(); ++p) {  // rows come in order: of the first tokens, or groups of them
-      const size_t size = rows[p].size() / prompts_[p].size() * prompts[p].size();
-      table.emplace_back(rows[p].begin(), rows[p].begin() + static_cast<std::ptrdiff_t>(size));
+      const size_t whole = tokens == 0 ? prompts_[p].size() : longest();
+      rows[p].resize(rows[p].size() / whole * prompts[p].size());
     }
   }
   Pack head = {.origin = {{"kind", "firstlight"}, {"backend", "reference"}}};
@@ -111,27 +182,32 @@ Result<Reproduction> ShapeProbe::reproduction(int64_t tokens) const {
                 .rate = target_.rate()}};
   for (const auto& prompt : prompts) head.prompts.push_back({.tokens = prompt, .greedy = {}, .taps = {}});
   const Pack all = FL_TRY(PackBuilder::create(std::move(head), {"all"}, INT64_MAX / 4)).pack();
-  out.expected = FL_TRY(run_cut(cut_, target_, rows_, all, {}, *reference_));
+  out.expected = FL_TRY(run_cut(cut_, target_, cutting.rows, all, {}, *reference_));
   return out;
 }
 
 double ShapeProbe::error(const Resources& backend, const RunOptions& run, int64_t tokens) const {
-  const Prompts prompts = beginnings(tokens);
-  const auto wanted = reference_rows(rows_, prompts);
-  const auto found = run_cut_rows(cut_, target_, rows_, prompts, run, backend);
+  const auto [prompts, rows] = beginning(tokens);
+  const auto wanted = reference_rows(rows, prompts);
+  const auto found = run_cut_rows(cut_, target_, rows, prompts, run, backend);
   if (!wanted.ok() || !found.ok()) return INFINITY;
   return apart(*wanted, *found, target_.type.dtype == tensor::DType::kI32);
 }
 
+size_t ShapeProbe::longest() const {
+  size_t most = 0;
+  for (const auto& prompt : prompts_) most = std::max(most, prompt.size());
+  return most;
+}
+
 ShapeProbe::Lengths ShapeProbe::try_lengths(const Resources& backend, double allowed, int64_t& tried) const {
   constexpr int64_t kAll = 34;  // up to here every length, then around multiples of 32 and the whole prompt
-  int64_t longest = 0;
-  for (const auto& prompt : prompts_) longest = std::max(longest, static_cast<int64_t>(prompt.size()));
-  std::set<int64_t> lengths = {longest};
-  for (int64_t n = 1; n <= std::min(longest, kAll); ++n) lengths.insert(n);
-  for (int64_t n = 64; n <= longest && lengths.size() < 2 * kAll; n *= 2) {
+  const auto most = static_cast<int64_t>(longest());
+  std::set<int64_t> lengths = {most};
+  for (int64_t n = 1; n <= std::min(most, kAll); ++n) lengths.insert(n);
+  for (int64_t n = 64; n <= most && lengths.size() < 2 * kAll; n *= 2) {
     for (const int64_t near : {n - 1, n, n + 1}) {
-      if (near <= longest) lengths.insert(near);
+      if (near <= most) lengths.insert(near);
     }
   }
   Lengths out;
@@ -174,28 +250,20 @@ ShapeProbe::Profile ShapeProbe::profile(const Resources& backend, const RunOptio
   const auto found = run_cut_rows(cut_, target_, rows_, prompts_, run, backend);
   if (!wanted.ok() || !found.ok() || target_.type.dtype == tensor::DType::kI32) return out;
   const auto width = static_cast<size_t>(target_.width());
+  const Errors errors(*wanted, *found, width);
+  const auto count = static_cast<double>(std::max<size_t>(errors.off.size(), 1));
+  const double usual = std::sqrt(energy(errors.right) / count), off = std::sqrt(energy(errors.off) / count);
+  const double limit = std::max(allowed * usual, off / 50);
   size_t longest = 0;
   for (const auto& rows : *wanted) longest = std::max(longest, floats(rows).size() / width);
-  double squares = 0, errors = 0, worst = 0;
-  size_t count = 0;
-  for (size_t p = 0; p < wanted->size(); ++p) {
-    const auto a = floats((*wanted)[p]), b = floats((*found)[p]);
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i, ++count) {
-      const double d = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-      squares += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-      errors += d * d;
-      worst = std::max(worst, d);
-    }
-  }
-  const double usual = std::sqrt(squares / static_cast<double>(std::max<size_t>(count, 1)));
-  const double off = std::sqrt(errors / static_cast<double>(std::max<size_t>(count, 1)));
-  const double limit = std::max(allowed * usual, off / 50);
   std::vector<bool> columns(width, false), rows(longest, false);
-  size_t wrong = 0;
-  for (size_t p = 0; p < wanted->size(); ++p) {
-    const auto a = floats((*wanted)[p]), b = floats((*found)[p]);
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-      if (!(std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])) > limit)) continue;
+  double wrong = 0, worst = 0;
+  size_t place = 0;
+  for (const auto& table : *wanted) {
+    for (size_t i = 0; i < floats(table).size(); ++i, ++place) {
+      const double d = std::abs(errors.off[place]);
+      worst = std::max(worst, d);
+      if (!(d > limit)) continue;
       ++wrong;
       columns[i % width] = true;
       rows[i / width] = true;
@@ -204,9 +272,16 @@ ShapeProbe::Profile ShapeProbe::profile(const Resources& backend, const RunOptio
   for (const std::string& text : {range_text("row", rows), range_text("column", columns)}) {
     if (!text.empty()) out.where += (out.where.empty() ? "" : ", ") + text;
   }
-  constexpr double kMost = 0.02, kPeak = 8;  // of rounding to seven bits, and of the largest of some thousand numbers
+  // Rounding to seven bits is below 2 %, its largest of some thousand errors below 8 times the usual one; it is no
+  // multiple of the row, and another one in every row.
+  constexpr double kMost = 0.02, kPeak = 8, kLeft = 0.1, kConstant = 0.5;
   out.everywhere = out.where.empty() && 2 * wrong > count;
-  out.like_noise = out.everywhere && off < kMost * usual && worst < kPeak * off;
+  out.like_noise = out.everywhere && off < kMost * usual && worst < kPeak * off &&
+                   without_multiples(errors, {}) > kLeft * energy(errors.off) && constant_share(errors) < kConstant;
+  constexpr double kOneTerm = 0.05;
+  out.one_term = out.everywhere && errors.rows() > 2 &&
+                 without_multiples(errors, worst_row(errors)) < kOneTerm * energy(errors.off);
+  if (out.one_term) out.where = "every row by a multiple of the same: a term of its sums";
   return out;
 }
 

@@ -19,8 +19,8 @@ class ShapeProbe {
   static Result<ShapeProbe> create(const ir::Graph& graph, const Tap& target, const std::set<ir::ValueId>& known,
                                    const std::vector<Tap>& taps, const Prompts& prompts, const Resources& reference);
 
-  // How far a backend is off, of the worst prompt, where prompts have at most so many tokens (0: all). Infinite where
-  // it does not run.
+  // How far a backend is off: of the worst prompt (tokens 0), or for the first tokens of the longest one alone.
+  // Infinite where it does not run.
   double error(const Resources& backend, const RunOptions& run, int64_t tokens = 0) const;
 
   // Token counts on which it is wrong, in words: "with 1 token alone", "from 17 tokens on", "with token counts that 8
@@ -32,7 +32,8 @@ class ShapeProbe {
   // Where in the rows the error is.
   struct Profile {
     bool everywhere = false;  // most of what is computed is off, by about as much
-    bool like_noise = false;  // and by no more than rounding to few bits could do
+    bool like_noise = false;  // and as rounding to few bits would do it
+    bool one_term = false;    // or by multiples of one row: a term of the sums is left out or counted twice
     std::string where;        // "columns 60 to 63 of 64", "rows 8 to 11 of 24"; empty: all over
   };
   Profile profile(const Resources& backend, const RunOptions& run, double allowed) const;
@@ -42,7 +43,7 @@ class ShapeProbe {
   std::optional<bool> error_is_linear(const Resources& backend) const;
 
   bool reads_state() const { return reads_state_; }
-  // Prompts of so many tokens (0: all), with what the reference makes of them.
+  // So many tokens of the longest prompt (0: all of all), with what the reference makes of them.
   Result<Reproduction> reproduction(int64_t tokens) const;
 
  private:
@@ -51,7 +52,12 @@ class ShapeProbe {
   };
   Lengths try_lengths(const Resources& backend, double allowed, int64_t& tried) const;
   Result<RowTable> reference_rows(const KnownRows& rows, const Prompts& prompts) const;
-  Prompts beginnings(int64_t tokens) const;
+  struct Cutting {
+    Prompts prompts;
+    KnownRows rows;
+  };
+  Cutting beginning(int64_t tokens) const;
+  size_t longest() const;  // tokens of a prompt
 
   ir::Graph cut_;
   Tap target_;

@@ -79,6 +79,27 @@ std::string kin(const ir::Graph& graph, ir::NodeId id, bool by_attributes) {
   return key;
 }
 
+double rows_that_agree(const Pack& baseline, const Pack& tested) {
+  constexpr double kAgrees = 1e-4;
+  int64_t rows = 0, right = 0;
+  for (size_t p = 0; p < baseline.prompts.size() && p < tested.prompts.size(); ++p) {
+    const TapRecord &a = baseline.prompts[p].taps[0], &b = tested.prompts[p].taps[0];
+    if (a.rows.size() != b.rows.size() || a.row_ids.empty()) continue;
+    const size_t width = a.rows.size() / a.row_ids.size();
+    for (size_t r = 0; r < a.row_ids.size(); ++r) {
+      double difference = 0, norm = 0;
+      for (size_t i = r * width; i < (r + 1) * width; ++i) {
+        const double x = a.rows[i], y = b.rows[i];
+        difference += (x - y) * (x - y);
+        norm += x * x;
+      }
+      ++rows;
+      right += difference <= kAgrees * kAgrees * norm ? 1 : 0;
+    }
+  }
+  return rows == 0 ? 1 : static_cast<double>(right) / static_cast<double>(rows);
+}
+
 Trials::Trials(const ir::Graph& graph, const Suspect& suspect, const Pack& baseline, const LocateOptions& options)
     : graph_(graph), suspect_(suspect), baseline_(baseline), options_(options), hints_(options.hints) {
   hints_.routing = routing_nodes(graph_);

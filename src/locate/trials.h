@@ -47,6 +47,9 @@ Status apply(const Trial& trial, ir::Graph& graph);
 std::string kin(const ir::Graph& graph, ir::NodeId id, bool by_attributes = false);
 std::string without_digits(std::string text);
 
+// Share of the rows kept whole that agree; 1 where there are none.
+double rows_that_agree(const Pack& baseline, const Pack& tested);
+
 class Trials {
  public:
   // Not owned; all of it must outlive this.

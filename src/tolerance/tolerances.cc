@@ -34,6 +34,10 @@ double state_rounding(tensor::DType stored) {
 
 double explained(double step, double products) { return std::max(kFloor, kSpread * step * std::sqrt(products)); }
 
+double explained_beside_noise(double step, double products, double noise) {
+  return std::max({kNoiseFloor, kHonest * noise, kSpread * step * std::sqrt(products)});
+}
+
 double explained_by(double measured) { return std::max(kFloor, kHonest * measured); }
 
 double apart_from_rounded(double measured) { return std::max(kFloor, kApart * measured); }

@@ -22,6 +22,9 @@ inline constexpr double kTwoForms = 1e-3;
 
 // What two orders of summation in float32 may differ by.
 inline constexpr double kFloor = 2e-5;
+// And where what float32 does to a value has been measured (a code run in float64 and in float32): rows and sketches are
+// kept in float32, norms and softmax are computed in it even so.
+inline constexpr double kNoiseFloor = 5e-7;
 // How many times the usual distance a row may have: errors add up like a random walk.
 inline constexpr double kSpread = 4;
 // Products of a layer whose errors are independent: q, k and v in low-rank factors, output, gate, up, down.
@@ -43,6 +46,8 @@ double state_rounding(tensor::DType stored);
 
 // The distance that rounding explains: `step` of one product and its state, `products` of them on the way.
 double explained(double step, double products);
+// The same where the noise of float32 has been measured.
+double explained_beside_noise(double step, double products, double noise);
 // The same where a rounded reference was measured, against the reference; and from the rounded reference.
 double explained_by(double measured);
 double apart_from_rounded(double measured);

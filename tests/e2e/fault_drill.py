@@ -310,9 +310,9 @@ FAULTS = [
 
 
 class Drill:
-    def __init__(self, program, folder, layout, locate_alone):
+    def __init__(self, program, folder, layout=None, locate_alone=False):
         self.program, self.folder, self.baselines = program, folder, {}
-        self.layout, self.locate_alone = layout, locate_alone
+        self.layout, self.locate_alone, self.alone = layout, locate_alone, None
 
     def call(self, *words):
         command = [self.program, "baseline", *map(str, words), "--json"]
@@ -394,13 +394,12 @@ class Drill:
             flags += ["--backend", "reference"]
         else:
             flags += ["--backend", "cpu"]
-        baseline = self.baseline(faults[0].model, vendor)
-        alone = thin_pack = None
-        if faults[0].medium != "backend":
-            thin_pack = self.thinned(faults[0].model, vendor)
-            alone = self.first_wrong(thin_pack, model, flags), self.first_wrong(baseline, model, flags)
-        from_pack = thin_pack if self.locate_alone and thin_pack else baseline
-        return self.call("locate", from_pack, "--model", model, *flags), alone
+        baseline, self.alone = self.baseline(faults[0].model, vendor), None
+        if faults[0].medium != "backend" and self.layout:
+            few = self.thinned(faults[0].model, vendor)
+            self.alone = self.first_wrong(few, model, flags), self.first_wrong(baseline, model, flags)
+            baseline = few if self.locate_alone else baseline
+        return self.call("locate", baseline, "--model", model, *flags)
 
     def healthy(self, model, vendor, flags):
         found = self.call("locate", self.baseline(model, vendor), "--model", DATA / model, *flags)
@@ -467,8 +466,7 @@ def main():
         matrix, kinds, models = collections.Counter(), set(), set()
         for faults in sets:
             try:
-                location, alone = drill.locate(faults)
-                found = location["findings"]
+                found, alone = drill.locate(faults)["findings"], drill.alone
             except RuntimeError as error:
                 found, alone = [], None
                 print("ERROR", error)

@@ -170,6 +170,8 @@ class Pack:
         take(lambda tap: tap["integer"] and tap["width"] <= MOST_INTEGERS, range)
         for wanted, row in [(is_logits, -1), (is_layer, -1), (is_other, -1), (is_layer, 0), (is_other, 0)]:
             take(wanted, lambda count, row=row: [row % count])
+        take(is_layer, range)  # all rows, as far as they fit
+        take(is_other, range)
         for prompt, (_, values, _) in zip(kept, self.prompts):
             for rows, tap, value in zip(prompt, self.taps, values):
                 if "all" in full or tap["name"] in full:
@@ -222,7 +224,8 @@ class Pack:
     def _manifest(self, projections, rows):
         def flags(tap):
             keys = ("integer", "layer_output", "module_output")
-            return {**{key: True for key in keys if tap.get(key)}, **({"rate": tap["rate"]} if tap["rate"] != 1 else {})}
+            numbers = {"rate": tap["rate"]} if tap["rate"] != 1 else {}
+            return {**{key: True for key in keys if tap.get(key)}, **numbers, **({"noise": tap["noise"]} if tap.get("noise") else {})}
 
         return {
             "format": FORMAT,

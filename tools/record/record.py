@@ -168,7 +168,9 @@ def arguments():
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompts", help="file: a text per line, or JSON with texts and lists of token ids")
     prompts.add_argument("--tokens", help="one prompt as token ids")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--dtype", default="float32", choices=["float64", "float32", "bfloat16", "float16"])
+    parser.add_argument("--noise", action="store_true",
+                        help="run in float32 as well; how far that is from this recording goes into the pack")  # fmt: skip
     parser.add_argument("--greedy", type=int, default=1, help="tokens of the continuation")
     parser.add_argument("--full", default="", help="keep all rows of these values, comma-separated; all: of every one")
     parser.add_argument("--rename", action="append", default=[], metavar="PATTERN=REPLACEMENT",
@@ -182,16 +184,33 @@ def arguments():
     return args
 
 
+def recorder_of(args, dtype, listing):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        args.model, dtype=getattr(torch, dtype), attn_implementation="eager",
+        trust_remote_code=args.trust_remote_code,
+    ).eval()  # fmt: skip
+    return model, Recorder(model, listing["values"], [rename.split("=", 1) for rename in args.rename])
+
+
+def add_noise(args, listing, records, taps):
+    """Relative L2, of the worst prompt, between a run in float32 and the recorded one."""
+    _, recorder = recorder_of(args, "float32", listing)
+    for tokens, exact, _ in records:
+        values = recorder.run(tokens)
+        for tap in taps:
+            if tap.get("integer") or tap["name"] not in values:
+                continue
+            a, b = exact[tap["name"]].astype(np.float64), values[tap["name"]].astype(np.float64)
+            noise = float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-300))
+            tap["noise"] = max(tap.get("noise", 0.0), noise, 1e-9)
+
+
 def main():
     args = arguments()
     listing = read_values(args)
     prompts = read_prompts(args)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        args.model, dtype=getattr(torch, args.dtype), attn_implementation="eager",
-        trust_remote_code=args.trust_remote_code,
-    ).eval()  # fmt: skip
+    model, recorder = recorder_of(args, args.dtype, listing)
     check_prompts(prompts, model.get_input_embeddings().num_embeddings)
-    recorder = Recorder(model, listing["values"], [rename.split("=", 1) for rename in args.rename])
     records = []
     for tokens in prompts:
         values, greedy = recorder.run(tokens), []
@@ -202,8 +221,11 @@ def main():
                 logits = recorder.run(tokens + greedy)["logits"]
         records.append((tokens, values, greedy))
     common = set.intersection(*(set(values) for _, values, _ in records))
+    taps = [tap for tap in listing["values"] if tap["name"] in common]
+    if args.noise:
+        add_noise(args, listing, records, taps)
     pack = golden_pack.Pack(
-        [tap for tap in listing["values"] if tap["name"] in common],
+        taps,
         listing["parameters"],
         origin={"kind": "transformers", "transformers": transformers.__version__, "torch": torch.__version__,
                 "dtype": args.dtype, "class": type(model).__name__},

@@ -97,7 +97,7 @@ TEST(Pack, IsTheSameWhateverTheChunks) {
   EXPECT_EQ(layer.statistics.count, 30000.0f);
   EXPECT_NEAR(layer.statistics.rms, std::sqrt(0.5), 1e-3);
   EXPECT_EQ(layer.norms.size(), 64u);
-  EXPECT_EQ(layer.row_ids, (std::vector<int32_t>{0, 99})) << "the ends";
+  EXPECT_EQ(layer.row_ids.size(), 100u) << "there is room for all";
   EXPECT_EQ(whole.prompts[0].taps[1].row_ids.size(), 100u) << "routing decisions are kept";
   int64_t counted = 0;
   for (const int32_t count : layer.histogram) counted += count;
@@ -129,6 +129,7 @@ TEST(Pack, KeepsToItsSize) {
   ASSERT_TRUE(builder.ok()) << builder.status().to_string();
   const Pack made = std::move(*builder).finish();
   EXPECT_LT(made.layout.sampled_rows * made.layout.projections, 64 * 32);
+  EXPECT_LT(made.prompts[0].taps.back().row_ids.size(), 400u);
   EXPECT_TRUE(write_pack(made, folder.path(), size_limit(1000)).ok());
   EXPECT_LE(fs::file_size(folder.path() + "/manifest.json") + fs::file_size(folder.path() + "/tensors.safetensors"),
             8'000'000u);
