@@ -103,10 +103,14 @@ class BackendLocator {
     for (const Way& way : ways(prompts_, options_.run)) {
       for (const bool operators : {true, false}) {  // with layers alone more is fused
         operators_ = operators;
-        FL_TRY(record_sides(way.run));
-        const auto found = FL_TRY(judged(*options_.backend, way.run));
-        if (found.passed) continue;
-        FL_TRY(explain(found, way, location));
+        const auto found = looked_at(way.run);
+        if (!found.ok() && !way.what.empty()) {  // attention to later tokens can not come in pieces
+          location.notes.push_back("not looked at " + way.what + ": " + found.status().message());
+          break;
+        }
+        FL_TRY(found.status());
+        if (found->passed) continue;
+        FL_TRY(explain(*found, way, location));
         location.passed = false;
         return ok_status();
       }
@@ -115,6 +119,11 @@ class BackendLocator {
   }
 
  private:
+  Result<Comparison> looked_at(const RunOptions& run) {
+    FL_TRY(record_sides(run));
+    return judged(*options_.backend, run);
+  }
+
   RecordOptions record_options(const RunOptions& run) const {
     return {.operators = operators_, .full = {}, .greedy = 0, .run = run};
   }
