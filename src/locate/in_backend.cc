@@ -108,7 +108,7 @@ class BackendLocator {
           location.notes.push_back("not looked at " + way.what + ": " + found.status().message());
           break;
         }
-        FL_TRY(found.status());
+        if (!found.ok()) return found.status();
         if (found->passed) continue;
         FL_TRY(explain(*found, way, location));
         location.passed = false;

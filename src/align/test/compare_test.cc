@@ -27,7 +27,8 @@ Pack pack_of(const Change& change, const std::string& backend = "reference", con
                {.name = "logits", .layer = "head", .op = "linear", .is_layer_output = true, .width = kVocab}};
   pack.prompts.emplace_back();
   pack.prompts[0].tokens.resize(kTokens, 5);
-  auto builder = PackBuilder::create(std::move(pack), {}, size_limit(0)).value();
+  constexpr int64_t kLimit = 60'000;  // room for the sketches and the ends, not for whole values
+  auto builder = PackBuilder::create(std::move(pack), {}, kLimit).value();
   for (size_t t = 0; t < builder.pack().taps.size(); ++t) {
     std::mt19937 random(static_cast<unsigned>(t));
     std::normal_distribution<float> normal;
