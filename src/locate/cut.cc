@@ -25,13 +25,25 @@ void collect(const ir::Graph& graph, ir::NodeId id, const std::set<ir::ValueId>&
   }
 }
 
-// A hypothesis may have made a node read what comes after it.
+void add_inner(const ir::Graph& graph, ir::NodeId id, std::set<ir::NodeId>& out) {
+  for (const ir::Region& region : graph.node(id).regions) {
+    for (const ir::NodeId inner : region.nodes) {
+      out.insert(inner);
+      add_inner(graph, inner, out);
+    }
+  }
+}
+
+// A hypothesis may have made a node read what comes after it, or what stands inside another one's region.
 bool in_order(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes) {
-  std::set<ir::NodeId> all(nodes.begin(), nodes.end()), seen;
+  std::set<ir::NodeId> seen;
   for (const ir::NodeId id : nodes) {
+    std::set<ir::NodeId> own = {id};
+    add_inner(graph, id, own);
     for (const ir::ValueId operand : values_used_by(graph, id)) {
-      const ir::NodeId producer = graph.value(operand).producer;
-      if (producer != id && all.contains(producer) && !seen.contains(producer)) return false;
+      const ir::Value& value = graph.value(operand);
+      if (value.kind != ir::Value::Kind::kResult) continue;
+      if (!own.contains(value.producer) && !seen.contains(value.producer)) return false;
     }
     seen.insert(id);
   }

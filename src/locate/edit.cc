@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "align/taps.h"
 #include "ir/builder.h"
 
 namespace firstlight::locate {
@@ -213,6 +214,38 @@ std::vector<std::pair<std::string, std::string>> activations() {
   std::vector<std::pair<std::string, std::string>> out;
   for (const Activation& activation : kActivations) out.emplace_back(activation.name, activation.formula);
   return out;
+}
+
+Status put_in_order(ir::Graph& graph) {
+  auto& nodes = graph.body.nodes;
+  const std::set<ir::NodeId> body(nodes.begin(), nodes.end());
+  std::set<ir::NodeId> placed;
+  std::vector<ir::NodeId> order;
+  const auto is_ready = [&](ir::NodeId id) {
+    for (const ir::ValueId operand : align::values_used_by(graph, id)) {
+      const ir::NodeId maker = graph.value(operand).producer;
+      if (maker >= 0 && maker != id && body.contains(maker) && !placed.contains(maker)) return false;
+    }
+    return true;
+  };
+  while (order.size() < nodes.size()) {
+    const size_t before = order.size();
+    for (const ir::NodeId id : nodes) {
+      if (placed.contains(id) || !is_ready(id)) continue;
+      placed.insert(id);
+      order.push_back(id);
+    }
+    if (order.size() == before) return invalid_argument("nodes read in a circle");
+  }
+  for (const ir::NodeId id : order) {
+    for (const ir::ValueId operand : graph.node(id).operands) {
+      const ir::Value& value = graph.value(operand);
+      if (value.kind == ir::Value::Kind::kResult && !body.contains(value.producer))
+        return invalid_argument("a value of another node's region");
+    }
+  }
+  nodes = std::move(order);
+  return ok_status();
 }
 
 Status become_identity(ir::Graph& graph, ir::NodeId id, size_t operand) {

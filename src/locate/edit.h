@@ -38,6 +38,10 @@ Status become_identity(ir::Graph& graph, ir::NodeId id, size_t operand);
 // Usual ones: name and formula of x0.
 std::vector<std::pair<std::string, std::string>> activations();
 
+// The body's nodes behind what they read, otherwise in their order. Errors: kInvalidArgument where they read in a
+// circle or what stands in another node's region.
+Status put_in_order(ir::Graph& graph);
+
 EditStep map_step(const std::string& expression, std::vector<ir::ValueId> more = {});
 EditStep take_step(int64_t axis, std::vector<int64_t> indices);
 EditStep cast_step(const std::string& type);

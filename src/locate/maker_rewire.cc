@@ -118,6 +118,8 @@ void of_parts(Draft& draft) {
 }
 
 void other_operands(Draft& draft) {
+  const std::set<ir::NodeId> body(draft.graph.body.nodes.begin(), draft.graph.body.nodes.end());
+  if (!body.contains(draft.id)) return;
   for (size_t k = 0; k < draft.node.operands.size() && k < 3; ++k) {
     const ir::ValueId own = draft.node.operands[k];
     const tensor::Type& type = draft.type(own);
@@ -127,6 +129,7 @@ void other_operands(Draft& draft) {
       const ir::Value& value = draft.graph.value(other);
       if (other == own || value.kind != ir::Value::Kind::kResult || value.type != type || draft.is_weight(other))
         continue;
+      if (!body.contains(value.producer)) continue;
       const ir::Node& maker = draft.graph.node(value.producer);
       const auto& results = draft.node.results;
       if (std::find(results.begin(), results.end(), other) != results.end()) continue;

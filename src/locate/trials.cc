@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "locate/edit.h"
+
 namespace firstlight::locate {
 namespace {
 
@@ -61,7 +63,7 @@ Status measure(const ir::Graph& graph, const Suspect& suspect, const Pack& basel
 
 Status apply(const Trial& trial, ir::Graph& graph) {
   for (const ir::NodeId id : trial.nodes) FL_TRY(trial.hypothesis.apply(graph, id));
-  return ok_status();
+  return put_in_order(graph);
 }
 
 // Equal for nodes that a spec makes by the same line; with `by_attributes`: by the same number of the config.

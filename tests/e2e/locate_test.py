@@ -96,7 +96,7 @@ def check_devices(verb, folder):
         assert first["side"] == "backend" and first["operator"] == "attend" and first["cause"] == "state handling", first
         assert "attend" in first["kernel"], first
         assert not reproduced(verb, out, flags, 1)["passed"]
-    model = changed("gemma3", folder, "sliding_window", 3)
+    model = changed("gemma3", folder, "sliding_window", 9)
     limit = ["--memory-limit", 4 << 30]
     found = verb("locate", record(verb, "gemma3", folder), "--model", model, "--backend", "simt", "--kv-dtype", "f32", *limit, status=1)
     assert [f["operator"] for f in found["findings"]] == ["attend"] and found["findings"][0]["cause"] == "mask or window", found
