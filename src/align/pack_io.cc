@@ -210,6 +210,8 @@ Result<T> field(const Json& object, const char* key, const T& otherwise) {
     fits = found->is_boolean();
   } else if constexpr (std::is_integral_v<T>) {
     fits = found->is_number_integer();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    fits = found->is_number();
   } else {
     fits = found->is_string() && !steers_terminal(found->template get_ref<const std::string&>());
   }

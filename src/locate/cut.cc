@@ -25,29 +25,23 @@ void collect(const ir::Graph& graph, ir::NodeId id, const std::set<ir::ValueId>&
   }
 }
 
-void add_inner(const ir::Graph& graph, ir::NodeId id, std::set<ir::NodeId>& out) {
-  for (const ir::Region& region : graph.node(id).regions) {
-    for (const ir::NodeId inner : region.nodes) {
-      out.insert(inner);
-      add_inner(graph, inner, out);
+// Whether all that a region's nodes and yields read stands before them: a hypothesis may have made a node read what
+// comes after it, or what stands inside another one's region.
+bool is_whole(const ir::Graph& graph, const ir::Region& region, std::set<ir::ValueId> defined) {
+  defined.insert(region.parameters.begin(), region.parameters.end());
+  const auto is_there = [&](ir::ValueId id) {
+    const auto kind = graph.value(id).kind;
+    return kind == ir::Value::Kind::kWeight || kind == ir::Value::Kind::kState || defined.contains(id);
+  };
+  for (const ir::NodeId id : region.nodes) {
+    const ir::Node& node = graph.node(id);
+    if (!std::all_of(node.operands.begin(), node.operands.end(), is_there)) return false;
+    for (const ir::Region& inner : node.regions) {
+      if (!is_whole(graph, inner, defined)) return false;
     }
+    defined.insert(node.results.begin(), node.results.end());
   }
-}
-
-// A hypothesis may have made a node read what comes after it, or what stands inside another one's region.
-bool in_order(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes) {
-  std::set<ir::NodeId> seen;
-  for (const ir::NodeId id : nodes) {
-    std::set<ir::NodeId> own = {id};
-    add_inner(graph, id, own);
-    for (const ir::ValueId operand : values_used_by(graph, id)) {
-      const ir::Value& value = graph.value(operand);
-      if (value.kind != ir::Value::Kind::kResult) continue;
-      if (!own.contains(value.producer) && !seen.contains(value.producer)) return false;
-    }
-    seen.insert(id);
-  }
-  return true;
+  return std::all_of(region.yields.begin(), region.yields.end(), is_there);
 }
 
 int64_t row_bytes(const tensor::Type& type) {
@@ -99,10 +93,10 @@ Result<ir::Graph> cut_out(const ir::Graph& graph, const Tap& target, const std::
     value.producer = -1;
     cut.body.parameters.push_back(id);
   }
-  if (!in_order(cut, nodes)) return invalid_argument("operands stand behind their users");
   cut.body.nodes = std::move(nodes);
   cut.body.yields = {target.value};
   cut.output_names = {target.name};
+  if (!is_whole(cut, cut.body, {})) return invalid_argument("operands stand behind their users");
   ir::eliminate_dead_code(cut);
   FL_TRY(ir::verify(cut));
   return cut;
