@@ -6,8 +6,36 @@ namespace firstlight::locate {
 
 using ops::OpKind;
 
+namespace {
+
+// An operand that the formula has no use for, as a term or a factor of another one.
+void unused_operands(Draft& draft, const ops::Expression& formula) {
+  std::set<int32_t> used;
+  for (const ops::ExprTerm& term : formula.terms()) {
+    if (term.op == ops::ExprOp::kInput) used.insert(term.input);
+  }
+  for (int32_t extra = 0; extra < static_cast<int32_t>(draft.node.operands.size()); ++extra) {
+    if (used.contains(extra)) continue;
+    for (const int32_t with : used) {
+      for (const auto op : {ops::ExprOp::kAdd, ops::ExprOp::kMul}) {
+        ops::Expression changed;
+        std::vector<int32_t> inputs;
+        for (int32_t i = 0; i < formula.num_inputs(); ++i) inputs.push_back(changed.input(i));
+        inputs[static_cast<size_t>(with)] = changed.apply(op, inputs[static_cast<size_t>(with)], changed.input(extra));
+        changed.set_result(changed.inlined(formula, inputs));
+        const bool is_tensor = draft.is_weight(draft.node.operands[static_cast<size_t>(extra)]);
+        draft.set(draft.here(is_tensor ? Cause::kWeight : Cause::kConfig), "expr", changed,
+                  changed.to_string() + " instead of " + formula.to_string() + ", which leaves an operand out", 10);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void of_formula(Draft& draft) {
   const auto& formula = draft.node.attributes.get_expression("expr");
+  unused_operands(draft, formula);
   for (auto& change : formula_changes(formula, draft.formula_numbers())) {
     draft.set(draft.here(Cause::kConfig), "expr", change.formula,
               change.what + " instead of " + change.instead + " in " + formula.to_string(), 20);

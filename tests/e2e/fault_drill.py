@@ -297,10 +297,10 @@ FAULTS = [
     *weights("bias lost", "gpt_oss", L1 + "mlp.router.bias", times(0), "linear", WEIGHT, "router"),
     *weights("rows damaged", "olmo2", L0 + "self_attn.v_proj.weight", garbage),
     *weights("rows damaged", "granite", L1 + "mlp.up_proj.weight", garbage),
-    *weights("sinks lost", "gpt_oss", L0 + "self_attn.sinks", times(0), "attend", MASK, "self_attn"),
+    *weights("sinks lost", "gpt_oss", L0 + "self_attn.sinks", times(0), "attend", WEIGHT, "self_attn"),
     *weights("rows moved by one", "qwen3_next", L0 + "linear_attn.out_proj.weight", shift_rows),
     *weights("experts exchanged", "qwen3_moe", L0 + "mlp.experts.1.down_proj.weight", of(L0 + "mlp.experts.2.down_proj.weight"), "per_expert", WEIGHT, "experts"),
-    *weights("decay negated", "qwen3_next", L0 + "linear_attn.A_log", times(-1), "map", CONFIG, "linear_attn"),
+    *weights("decay negated", "qwen3_next", L0 + "linear_attn.A_log", times(-1), "map", WEIGHT, "linear_attn"),
     # a backend, against the reference; its own rounding counts
     *backend("products in bfloat16", "llama", ["--compute", "bf16", "--kv-dtype", "f32", "--exact"], "linear", WIDTH),
     *backend("products in bfloat16", "jamba", ["--compute", "bf16", "--kv-dtype", "f32", "--exact"], "linear", WIDTH),
