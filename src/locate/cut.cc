@@ -183,6 +183,7 @@ Status visit_cut(const ir::Graph& cut, const Tap& target, const KnownRows& known
     FL_TRY(runner.run(pieces));
     const tensor::View view = executor->output(target.name);
     if (!view.present()) return internal_error("a cut has lost its output");
+    if (view.num_elements() != view.dim(0) * target.width()) return invalid_argument("of another width");
     for (const auto& rows : PieceRunner::rows_of(pieces, target.rate())) {
       if (rows.count > 0) visit(rows.prompt, rows.first_in_prompt, row_range(view, rows.first_in_batch, rows.count));
     }

@@ -112,7 +112,8 @@ void missing_activation(Draft& draft) {
 // A norm over all where groups are meant: with the weight behind it.
 void norm_by_groups(Draft& draft) {
   const tensor::Type& type = draft.type(draft.node.results[0]);
-  if (type.shape.size() != 2) return;
+  const bool one_group = type.shape.size() == 3 && type.shape[1] == tensor::Dim(1);
+  if (type.shape.size() != 2 && !one_group) return;
   const int64_t width = draft.last_dim(draft.node.results[0]);
   std::set<int64_t> counts;
   for (const char* word : {"group", "num_attention_heads", "num_heads", "tp_size"}) {
@@ -124,13 +125,14 @@ void norm_by_groups(Draft& draft) {
     draft.words = "group";
     draft.add(
         Cause::kNorm, "normalised in " + std::to_string(groups) + " groups", "the norm is of each group by itself",
-        [groups, width, offset](ir::Graph& graph, ir::NodeId id) -> Status {
+        [groups, width, offset, one_group](ir::Graph& graph, ir::NodeId id) -> Status {
           const auto reshape = [](const std::string& shape) {
             EditStep step{.op = OpKind::kReshape, .attributes = {}};
             step.attributes.set("shape", shape);
             return step;
           };
-          std::vector<EditStep> behind = {reshape("T," + std::to_string(width))};
+          std::vector<EditStep> behind = {
+              reshape(one_group ? "T,1," + std::to_string(width) : "T," + std::to_string(width))};
           if (graph.node(id).operands.size() > 1) {
             behind.push_back(map_step("mul(x0, add(x1, " + number(offset) + "))", {graph.node(id).operands[1]}));
             graph.node(id).operands.pop_back();

@@ -39,28 +39,6 @@ void rewired(Draft& draft) {
   }
 }
 
-// More of the best, or fewer.
-void other_counts(Draft& draft) {
-  const int64_t now = draft.node.attributes.get_int("k");
-  const int64_t among = draft.last_dim(draft.node.operands[0]);
-  std::set<int64_t> counts = {now - 1, now + 1};
-  for (const char* word : {"top_k", "topk", "per_tok"}) {
-    for (const double value : draft.numbers_with(word)) counts.insert(static_cast<int64_t>(value));
-  }
-  for (const int64_t k : counts) {
-    if (k < 1 || k > among || k == now) continue;
-    draft.add(
-        Cause::kRouting, "the best " + std::to_string(k) + " instead of " + std::to_string(now),
-        "look at how many are chosen, of experts and of those that speak for a group",
-        [k](ir::Graph& graph, ir::NodeId id) {
-          graph.node(id).attributes.set("k", k);
-          for (const ir::ValueId value : graph.node(id).results) graph.value(value).type.shape.back() = tensor::Dim(k);
-          return ok_status();
-        },
-        18);
-  }
-}
-
 }  // namespace
 
 // A weight of the experts, before it multiplies.
@@ -124,7 +102,6 @@ void of_routing(Draft& draft) {
         },
         33);
   }
-  if (draft.node.op == OpKind::kTopK) other_counts(draft);
   if (draft.node.op == OpKind::kGatherLast || draft.node.op == OpKind::kTopK) rewired(draft);
 }
 
