@@ -67,7 +67,8 @@ std::string number(double value);
 
 // The makers.
 void numbers_of_attributes(Draft& draft);
-void switches(Draft& draft);  // every one the other way
+void switches(Draft& draft);    // every one the other way
+void other_norm(Draft& draft);  // an rms norm for a layer norm, or the other way round
 void of_rope(Draft& draft);
 void rope_of_others(Draft& draft);  // attention without rotation where other layers have it
 void of_attend(Draft& draft);

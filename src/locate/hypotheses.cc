@@ -21,6 +21,8 @@ struct MakerRow {
 constexpr MakerRow kMakers[] = {
     {std::nullopt, &numbers_of_attributes},
     {std::nullopt, &switches},
+    {OpKind::kRmsNorm, &other_norm},
+    {OpKind::kLayerNorm, &other_norm},
     {std::nullopt, &of_tensors},
     {OpKind::kRope, &of_rope, "rope theta rotary factor original_max"},
     {OpKind::kAttend, &of_attend, "window"},

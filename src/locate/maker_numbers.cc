@@ -23,6 +23,28 @@ void numbers_of_attributes(Draft& draft) {
   }
 }
 
+// The mean taken off first, or left in.
+void other_norm(Draft& draft) {
+  const bool rms = draft.node.op == ops::OpKind::kRmsNorm;
+  const auto& attributes = draft.node.attributes;
+  const bool plain =
+      rms ? !attributes.has("offset") || attributes.get_float("offset") == 0 : draft.node.operands.size() <= 2;
+  if (!plain) return;
+  ops::Attributes others;
+  others.set("eps", attributes.get_float("eps"));
+  if (!rms) others.set("offset", 0.0);
+  const std::string what =
+      rms ? "a layer norm, the mean taken off, for the rms norm" : "an rms norm, the mean left in, for the layer norm";
+  draft.add(
+      Cause::kNorm, what, "in the spec: " + what,
+      [rms, others](ir::Graph& graph, ir::NodeId id) {
+        graph.node(id).op = rms ? ops::OpKind::kLayerNorm : ops::OpKind::kRmsNorm;
+        graph.node(id).attributes = others;
+        return ok_status();
+      },
+      22);
+}
+
 // Every switch the other way.
 void switches(Draft& draft) {
   for (const auto& [name, value] : draft.node.attributes.all()) {

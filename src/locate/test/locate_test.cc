@@ -75,5 +75,39 @@ TEST(Locate, HypothesesOfAttendComeFromTheConfig) {
   EXPECT_TRUE(with("causal off"));
 }
 
+TEST(Locate, AnRmsNormMayBeMeantAsALayerNorm) {
+  auto parsed = ir::parse(
+      "graph @norm {} {\n"
+      "  input %tokens : i32[T]\n"
+      "  weight @embedding : f32[8, 4]\n"
+      "  weight @norm : f32[4]\n"
+      "  %0 = gather_rows @embedding, %tokens : f32[T, 4]\n"
+      "  %1 = rms_norm %0, @norm {eps = 1e-06, offset = 0.0} : f32[T, 4]  # model.layers.0\n"
+      "  %2 = linear %1, @embedding {compute = \"auto\"} : f32[T, 8]\n"
+      "  output logits = %2\n"
+      "}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  ir::Graph& graph = *parsed;
+  const ir::NodeId id = first_of(graph, ops::OpKind::kRmsNorm);
+  ASSERT_GE(id, 0);
+  const auto change = [&](const char* what) {
+    const auto all = hypotheses(graph, id, {});
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const Hypothesis& h) { return h.what.find(what) != std::string::npos; });
+    EXPECT_NE(found, all.end()) << what;
+    if (found == all.end()) return;
+    EXPECT_TRUE(found->apply(graph, id).ok());
+    EXPECT_TRUE(ir::verify(graph).ok());
+  };
+  change("a layer norm, the mean taken off");
+  EXPECT_EQ(graph.node(id).op, ops::OpKind::kLayerNorm);
+  change("an rms norm, the mean left in");
+  EXPECT_EQ(graph.node(id).op, ops::OpKind::kRmsNorm);
+  graph.node(id).attributes.set("offset", 1.0);  // files with w - 1 are of no layer norm
+  const auto all = hypotheses(graph, id, {});
+  EXPECT_TRUE(std::none_of(all.begin(), all.end(),
+                           [](const Hypothesis& h) { return h.what.find("layer norm") != std::string::npos; }));
+}
+
 }  // namespace
 }  // namespace firstlight::locate
