@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/streams.h"
+#include "gates/targets.h"
 
 namespace firstlight::cli {
 
@@ -24,14 +25,15 @@ int exit_status_of(const gates::AdaptResult& result) {
 }
 
 Result<gates::GateOptions> gate_options(const CommonFlags& common, const std::string& baseline,
-                                        const std::string& targets) {
+                                        const std::string& targets, double budget) {
   gates::GateOptions options;
-  if (!targets.empty() && !gates::all_levels().contains(gates::Level::kPerformance))
-    return unsupported("--targets: this build has no performance gate yet; bench measures");
+  if (!(budget >= 0)) return invalid_argument("--budget " + std::to_string(budget) + ": seconds, 0 or more, wanted");
+  if (!targets.empty()) FL_TRY(gates::read_targets(targets));  // a bad file is told before an hour has passed
   options.bring_up = FL_TRY(bring_up_options(common));
   options.bring_up.load_progress = LoadProgress();
   options.baseline = baseline;
   options.targets = targets;
+  options.reference_seconds = budget;
   options.gate_done = print_gate;
   return options;
 }

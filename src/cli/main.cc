@@ -172,6 +172,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(adapt, common);
   adapt->add_option("--baseline", line.adapt.baseline, "compare with this golden pack");
   adapt->add_option("--targets", line.adapt.targets, "performance wanted (TOML)");
+  adapt->add_option("--budget", line.adapt.budget, "seconds that the reference may take for a long prompt")
+      ->capture_default_str();
   adapt->add_option("--report", line.adapt.report, "directory for the report and the gates' evidence");
   adapt->add_option("-p,--prompt", line.adapt.prompt, "what to ask in the end");
   adapt->add_flag("--serve", line.adapt.serve, "serve when all gates are open");
@@ -185,6 +187,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   validate->add_option("--level", line.validate.level, "op, layer, model, perf or all")->capture_default_str();
   validate->add_option("--baseline", line.validate.baseline, "compare with this golden pack");
   validate->add_option("--targets", line.validate.targets, "performance wanted (TOML)");
+  validate->add_option("--budget", line.validate.budget, "seconds that the reference may take for a long prompt")
+      ->capture_default_str();
   validate->add_option("--report", line.validate.report, "directory for the report and the gates' evidence");
   add_sensitivity_flags(validate, line.sensitivity);
 
@@ -240,6 +244,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_trace_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");
+  serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();
   serve->add_option("--max-waiting", line.serve.max_waiting, "requests that may wait; further ones get status 503")

@@ -28,7 +28,7 @@ Result<std::string> answer(Session& session, const AdaptFlags& flags, const gate
                                                        : "The three states of matter are";
     request.prompt = FL_TRY(encode_prompt(session.text, {.user = question, .raw = !chat}));
   } else {
-    request.prompt = result.golden.tokens;
+    request.prompt = result.golden.prompts.at(0).tokens;
   }
   const auto generated = FL_TRY(generate(session, std::move(request), {}, nullptr));
   std::string ids;
@@ -66,7 +66,7 @@ Result<std::string> answer_gate(Session& session, const AdaptFlags& flags, gates
 }  // namespace
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
-  const auto options = FL_TRY(gate_options(common, flags.baseline, flags.targets));
+  const auto options = FL_TRY(gate_options(common, flags.baseline, flags.targets, flags.budget));
   auto result = FL_TRY(gates::run_gates(common.model, options));
   Session session;
   std::string text;

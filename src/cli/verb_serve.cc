@@ -15,6 +15,8 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.step_tokens < 0) {
     return invalid_argument("--step-tokens " + std::to_string(flags.step_tokens) + ": 1 or more wanted");
   }
+  std::optional<gates::Golden> golden;
+  if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
   Session session = FL_TRY(open_session(own));
   const int status =
       FL_TRY(serve(session,
@@ -32,7 +34,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                                         .disk_bytes = static_cast<int64_t>(flags.swap_disk),
                                         .folder = flags.swap_folder},
                                .reuse_prefixes = !flags.no_prefix_reuse}},
-                   std::nullopt));
+                   std::move(golden)));
   FL_TRY(session.finish(common));
   return status;
 }

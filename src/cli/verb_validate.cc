@@ -6,7 +6,7 @@
 namespace firstlight::cli {
 
 Result<int> verb_validate(const CommonFlags& common, const ValidateFlags& flags) {
-  auto options = FL_TRY(gate_options(common, flags.baseline, flags.targets));
+  auto options = FL_TRY(gate_options(common, flags.baseline, flags.targets, flags.budget));
   if (flags.level != "all") {
     const auto level = gates::level_from_name(flags.level);
     if (!level) return invalid_argument("--level " + flags.level + ": op, layer, model, perf or all wanted");

@@ -29,6 +29,7 @@ struct SamplingFlags {
 struct AdaptFlags {
   std::string baseline;
   std::string targets;
+  double budget = 60;
   std::string report;
   std::string prompt;
   bool serve = false;
@@ -40,6 +41,7 @@ struct ValidateFlags {
   std::string level = "all";
   std::string baseline;
   std::string targets;
+  double budget = 60;
   std::string report;
 };
 struct SensitivityFlags {
@@ -152,6 +154,7 @@ struct ServeFlags {
   uint64_t swap_memory = 0, swap_disk = 0;
   std::string swap_folder;
   bool no_prefix_reuse = false;
+  std::string baseline;
 };
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);

@@ -26,11 +26,19 @@ class ScoredSequence {
   // attention sees later tokens (plan/look_ahead.h); the executor's and the state cache's.
   Status feed(std::span<const int32_t> tokens, int64_t chunk, int64_t first_row, const RowVisitor& visit);
 
+  // The same, but visits the rows of the positions in `wanted` alone (ascending). A run that would have more of them
+  // than it can give ends earlier.
+  Status feed_for_rows(std::span<const int32_t> tokens, int64_t chunk, std::span<const int64_t> wanted,
+                       const RowVisitor& visit);
+
   int64_t length() const { return cache_.length(ids_[0]); }
 
  private:
   ScoredSequence(runtime::Executor& executor, kv::StateCache cache);
-  Status run(std::span<const int32_t> tokens, int64_t first_row, const RowVisitor& visit);
+  Status check_tokens(std::span<const int32_t> tokens) const;
+  Status check_pieces(size_t tokens, size_t piece) const;
+  // `rows`: indices into `tokens`.
+  Status run(std::span<const int32_t> tokens, std::span<const int32_t> rows, const RowVisitor& visit);
 
   runtime::Executor* executor_;
   kv::StateCache cache_;

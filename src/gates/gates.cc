@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "device/cpu/detect.h"
 #include "gates/model_gate.h"
+#include "gates/performance_gate.h"
 
 namespace firstlight::gates {
 namespace {
@@ -23,7 +24,7 @@ struct LevelGate {
   Level level;
   Result<Verdict> (*run)(Candidate& candidate);
 };
-constexpr LevelGate kRow[] = {{Level::kModel, model_gate}};
+constexpr LevelGate kRow[] = {{Level::kModel, model_gate}, {Level::kPerformance, performance_gate}};
 
 class GateRunner {
  public:

@@ -37,9 +37,10 @@ struct Gate {
 struct GateOptions {
   adapt::BringUpOptions bring_up;
   std::set<Level> levels = all_levels();  // those that are run behind "load"
-  std::string baseline;                   // a recording (golden.h); empty: the reference backend makes one
+  std::string baseline;                   // a golden pack, compared with beside what the reference backend makes
   std::string targets;                    // a file with the performance wanted; empty: a share of the measured roof
-  int64_t golden_continuation = 4;
+  int64_t golden_continuation = 8;
+  double reference_seconds = 60;  // of the reference for a long prompt; what needs more is left out, and said
   std::function<void(const Gate& gate)> gate_done;  // as soon as each gate's verdict is there
 };
 

@@ -3,35 +3,45 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
+#include <cstdlib>
+#include <numeric>
+#include <span>
 
-#include "base/file_map.h"
-#include "base/json.h"
 #include "device/cpu/detect.h"
 #include "engine/sampler.h"
 #include "engine/scorer.h"
+#include "gates/logits_bound.h"
+#include "plan/look_ahead.h"
+#include "tolerance/tolerances.h"
 
 namespace firstlight::gates {
 namespace {
 
-// Keeps every row that is visited.
-engine::RowVisitor keep_in(std::vector<std::vector<float>>& rows) {
-  return [&rows](int64_t, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); };
-}
+// Keeps every row that is visited; a baseline that is no number would be compared with as if it were one.
+struct RowKeeper {
+  const std::string& origin;
+  std::vector<GoldenRow>& rows;
+  Status status;
 
-// A baseline that is no number would be compared with as if it were one.
-Status check_rows(const Golden& golden, size_t from = 0) {
-  for (size_t i = from; i < golden.logits.size(); ++i) {
-    const Status status = engine::check_logits(golden.logits[i]);
-    const int64_t position = golden.first_row + static_cast<int64_t>(i);
-    if (!status.ok())
-      return invalid_data(golden.origin + ", position " + std::to_string(position) + ": " + status.message());
+  void operator()(int64_t position, std::span<const float> logits) {
+    if (!status.ok()) return;
+    const Status sound = engine::check_logits(logits);
+    if (!sound.ok()) {
+      status = invalid_data(origin + ", position " + std::to_string(position) + ": " + sound.message());
+      return;
+    }
+    rows.push_back(whole_row(position, logits));
   }
-  return ok_status();
-}
+};
 
 }  // namespace
+
+int64_t vocabulary_of(const plan::Plan& plan) {
+  for (const auto& output : plan.outputs) {
+    if (output.name == "logits") return plan.buffer(output.buffer).type.shape.back().factor;
+  }
+  return 0;
+}
 
 std::vector<int32_t> default_golden_prompt(const adapt::TextAssets& assets, int64_t vocab_size) {
   if (assets.tokenizer) {
@@ -44,43 +54,160 @@ std::vector<int32_t> default_golden_prompt(const adapt::TextAssets& assets, int6
   return ids;
 }
 
-Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
-                           const std::vector<int32_t>& prompt, int64_t continuation) {
-  if (prompt.empty()) return invalid_argument("a golden prompt of at least one token wanted");
+Result<Reference> Reference::create(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
+                                    int64_t longest, const ir::Graph* instead,
+                                    std::optional<tensor::DType> state_dtype) {
+  constexpr int64_t kPiece = 64;  // tokens: the arena holds their rows of logits
   adapt::BringUpOptions plain;
   plain.backend = catalog::Backend::kReference;
   plain.headroom = options.headroom;
-  const auto num_prompt = static_cast<int64_t>(prompt.size());
-  plain.buckets = {{1, 1}, {num_prompt, num_prompt}};
+  plain.state_dtype = state_dtype;
+  const bool in_one = plan::sees_later_tokens(loaded.executor->plan());
+  const int64_t piece = std::max<int64_t>(1, in_one ? longest : std::min(longest, kPiece));
+  plain.buckets = {{1, 1}, {piece, std::min(piece, kPiece)}};
   const target::CpuTarget target = device::detect_cpu();
-  auto plan = FL_TRY(compiler::compile(loaded.model.graph, adapt::compile_options(plain, target)));
-  const auto executor = FL_TRY(load(*loaded.checkpoint, std::move(plan), *loaded.pool, plain, target));
-  Golden golden{.origin = "reference backend", .tokens = prompt, .num_prompt = num_prompt};
-  auto sequence = FL_TRY(engine::ScoredSequence::create(*executor, num_prompt + continuation));
-  FL_TRY(sequence.feed(prompt, 0, 0, keep_in(golden.logits)));
-  FL_TRY(check_rows(golden));
-  for (int64_t i = 0; i < continuation; ++i) {
-    const auto& row = golden.logits.back();
-    golden.tokens.push_back(static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
-    FL_TRY(sequence.feed({&golden.tokens.back(), 1}, 1, 0, keep_in(golden.logits)));
-    FL_TRY(check_rows(golden, golden.logits.size() - 1));
+  const ir::Graph& graph = instead == nullptr ? loaded.model.graph : *instead;
+  auto plan = FL_TRY(compiler::compile(graph, adapt::compile_options(plain, target)));
+  Reference reference;
+  reference.executor_ = FL_TRY(load(*loaded.checkpoint, std::move(plan), *loaded.pool, plain, target));
+  return reference;
+}
+
+Result<GoldenPrompt> Reference::run(std::string name, const std::vector<int32_t>& prompt,
+                                    const std::vector<int64_t>& wanted, int64_t continuation) {
+  if (prompt.empty()) return invalid_argument("a golden prompt of at least one token wanted");
+  const auto num_prompt = static_cast<int64_t>(prompt.size());
+  GoldenPrompt golden{.name = std::move(name), .tokens = prompt, .num_prompt = num_prompt, .rows = {}};
+  auto sequence = FL_TRY(engine::ScoredSequence::create(*executor_, num_prompt + continuation));
+  const std::string origin = "reference backend";
+  RowKeeper keeper{origin, golden.rows, ok_status()};
+  FL_TRY(sequence.feed_for_rows(prompt, 0, wanted, std::ref(keeper)));
+  FL_TRY(keeper.status);
+  if (continuation > 0 && (golden.rows.empty() || golden.rows.back().position != num_prompt - 1)) {
+    return invalid_argument("a continuation needs the logits of the prompt's last position");
   }
+  for (int64_t i = 0; i < continuation; ++i) {
+    golden.tokens.push_back(golden.rows.back().top_ids[0]);
+    FL_TRY(sequence.feed({&golden.tokens.back(), 1}, 1, 0, std::ref(keeper)));
+    FL_TRY(keeper.status);
+  }
+  return golden;
+}
+
+Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
+                           const std::vector<int32_t>& prompt, int64_t continuation) {
+  std::vector<int64_t> all(prompt.size());
+  std::iota(all.begin(), all.end(), 0);
+  auto reference = FL_TRY(Reference::create(loaded, options, static_cast<int64_t>(prompt.size()) + continuation));
+  Golden golden{.origin = "reference backend", .vocabulary = vocabulary_of(loaded.executor->plan()), .prompts = {}};
+  golden.prompts.push_back(FL_TRY(reference.run("a sentence", prompt, all, continuation)));
   return golden;
 }
 
 namespace {
 
-Result<std::vector<int32_t>> read_prompt(const Json& facts) {
-  if (!facts.is_object() || !facts.contains("prompt") || !facts["prompt"].is_array() || facts["prompt"].empty()) {
-    return invalid_data("a list 'prompt' of token ids wanted");
+// Of one prompt of a pack: rows kept whole, and those whose largest are known.
+Result<GoldenPrompt> prompt_of(const align::Pack& pack, size_t index, size_t tap) {
+  const align::PromptRecord& record = pack.prompts[index];
+  const align::TapRecord& logits = record.taps[tap];
+  GoldenPrompt prompt{.name = "prompt " + std::to_string(index + 1) + " of the baseline",
+                      .tokens = record.tokens,
+                      .num_prompt = static_cast<int64_t>(record.tokens.size()),
+                      .rows = {}};
+  if (!record.greedy.empty()) prompt.tokens.insert(prompt.tokens.end(), record.greedy.begin(), record.greedy.end());
+  std::map<int64_t, GoldenRow> rows;
+  const auto width = static_cast<size_t>(pack.taps[tap].width);
+  const auto projections = static_cast<size_t>(pack.layout.projections);
+  const auto sampled = static_cast<int64_t>(record.log_sum_exp.size());
+  for (int64_t i = 0; i < sampled; ++i) {
+    const auto at = static_cast<size_t>(i);
+    GoldenRow row{.position = align::sampled_row(i, sampled, logits.num_rows),
+                  .logits = {},
+                  .norm = logits.norms[at],
+                  .sketch = {logits.sketch.begin() + static_cast<std::ptrdiff_t>(at * projections),
+                             logits.sketch.begin() + static_cast<std::ptrdiff_t>((at + 1) * projections)},
+                  .top_ids = {},
+                  .top_logits = {},
+                  .log_sum_exp = record.log_sum_exp[at]};
+    for (size_t k = at * align::kTopLogits; k < (at + 1) * align::kTopLogits; ++k) {
+      if (record.top_ids[k] < 0) break;
+      row.top_ids.push_back(record.top_ids[k]);
+      row.top_logits.push_back(record.top_logits[k]);
+    }
+    rows[row.position] = std::move(row);
   }
-  std::vector<int32_t> prompt;
-  for (const Json& token : facts["prompt"]) {
-    const bool fits = token.is_number_unsigned() && token.get<uint64_t>() <= std::numeric_limits<int32_t>::max();
-    if (!fits) return invalid_data("'prompt' holds " + dump_json(token) + ", token ids wanted");
-    prompt.push_back(token.get<int32_t>());
+  for (size_t i = 0; i < logits.row_ids.size(); ++i) {
+    const std::span whole(logits.rows.data() + i * width, width);
+    const Status sound = engine::check_logits(whole);
+    if (!sound.ok()) {
+      return invalid_data(prompt.name + ", position " + std::to_string(logits.row_ids[i]) + ": " + sound.message());
+    }
+    rows[logits.row_ids[i]] = whole_row(logits.row_ids[i], whole);
   }
+  for (auto& [position, row] : rows) prompt.rows.push_back(std::move(row));
   return prompt;
+}
+
+}  // namespace
+
+namespace {
+
+// Of a recording of other code, which says what type it computed in.
+double rounding_of_type(const std::string& dtype) {
+  if (dtype == "bfloat16") return tolerance::product_rounding(catalog::ComputeMode::kBf16);
+  constexpr double kBitsMore = 8;  // float16 has three bits more
+  if (dtype == "float16") return tolerance::product_rounding(catalog::ComputeMode::kBf16) / kBitsMore;
+  return tolerance::product_rounding(catalog::ComputeMode::kF32);
+}
+
+}  // namespace
+
+Result<Golden> golden_of(const align::Pack& pack, const std::string& name) {
+  const auto logits =
+      std::find_if(pack.taps.begin(), pack.taps.end(), [](const align::TapInfo& tap) { return tap.name == "logits"; });
+  if (logits == pack.taps.end() || pack.prompts.empty()) {
+    return invalid_data(name + ": a golden pack with logits of at least one prompt wanted");
+  }
+  const auto text = [&](const char* key) {
+    const auto found = pack.origin.find(key);
+    return found == pack.origin.end() ? std::string() : found->second;
+  };
+  Golden golden{.origin = text("kind"),
+                .rounding = std::atof(text("rounding").c_str()),
+                .sketch_seed = pack.layout.seed,
+                .vocabulary = logits->width,
+                .prompts = {}};
+  for (const char* key : {"transformers", "backend", "compute", "dtype"}) {
+    if (!text(key).empty()) golden.origin += " " + text(key);
+  }
+  if (golden.rounding <= 0) golden.rounding = rounding_of_type(text("dtype"));
+  const auto tap = static_cast<size_t>(logits - pack.taps.begin());
+  for (size_t p = 0; p < pack.prompts.size(); ++p) {
+    golden.prompts.push_back(FL_TRY(prompt_of(pack, p, tap).with_context(name)));
+  }
+  return golden;
+}
+
+Result<Golden> read_golden(const std::string& directory) {
+  const align::Pack pack = FL_TRY(align::read_pack(directory));
+  Golden golden = FL_TRY(golden_of(pack, directory));
+  golden.origin = directory + " (" + golden.origin + ")";
+  return golden;
+}
+
+namespace {
+
+// Feeds the prompt on its path; `visit` sees the rows that the golden knows, the continuation's included.
+Status feed(runtime::Executor& executor, const GoldenPrompt& prompt, const Path& path,
+            const engine::RowVisitor& visit) {
+  std::vector<int64_t> wanted;
+  for (const GoldenRow& row : prompt.rows) wanted.push_back(row.position);
+  auto sequence = FL_TRY(engine::ScoredSequence::create(executor, static_cast<int64_t>(prompt.tokens.size())));
+  const std::span<const int32_t> tokens = prompt.tokens;
+  const int64_t stepwise = std::min(path.stepwise, prompt.num_prompt);
+  const auto first = static_cast<size_t>(prompt.num_prompt - stepwise);
+  FL_TRY(sequence.feed_for_rows(tokens.first(first), path.piece, wanted, visit));
+  return sequence.feed_for_rows(tokens.subspan(first), 1, wanted, visit);
 }
 
 // The larger; not-a-number is larger than everything.
@@ -88,57 +215,46 @@ double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 }  // namespace
 
-Result<Golden> read_golden(const std::string& directory) {
-  const std::string facts_path = directory + "/golden.json";
-  const Json facts = FL_TRY(parse_json(FL_TRY(read_text_file(facts_path))).with_context(facts_path));
-  Golden golden{.origin = directory, .tokens = FL_TRY(read_prompt(facts).with_context(facts_path))};
-  golden.num_prompt = static_cast<int64_t>(golden.tokens.size());
-  if (facts.contains("reference")) golden.origin += " " + dump_json(facts["reference"]);
-  const auto file = FL_TRY(formats::Checkpoint::open(directory + "/golden.safetensors"));
-  const auto* record = file.find("logits");
-  if (record == nullptr || record->dtype != tensor::DType::kF32 || record->shape.size() != 2 ||
-      record->shape[0] != golden.num_prompt) {
-    return invalid_data(directory + "/golden.safetensors: 'logits', f32 [" + std::to_string(golden.num_prompt) +
-                        ", vocabulary], wanted");
+Result<std::vector<RowResult>> compare_prompt(runtime::Executor& executor, const Golden& golden,
+                                              const GoldenPrompt& prompt, const Path& path) {
+  const int64_t vocabulary = vocabulary_of(executor.plan());
+  if (vocabulary != golden.vocabulary) {
+    return invalid_data("the golden's vocabulary has " + std::to_string(golden.vocabulary) + " entries, the model's " +
+                        std::to_string(vocabulary));
   }
-  const auto bytes = FL_TRY(file.bytes(*record));
-  const auto width = static_cast<size_t>(record->shape[1]);
-  for (int64_t r = 0; r < golden.num_prompt; ++r) {
-    auto& row = golden.logits.emplace_back(width);
-    std::memcpy(row.data(), bytes.data() + static_cast<size_t>(r) * width * sizeof(float), width * sizeof(float));
+  std::vector<RowResult> rows;
+  size_t next_row = 0;
+  FL_TRY(feed(executor, prompt, path, [&](int64_t position, std::span<const float> logits) {
+    const GoldenRow& wanted = prompt.rows[next_row++];
+    const auto next = static_cast<size_t>(position) + 1;
+    rows.push_back(
+        compare_row(logits, wanted, next < prompt.tokens.size() ? prompt.tokens[next] : -1, golden.sketch_seed));
+  }));
+  if (rows.size() != prompt.rows.size()) {
+    return invalid_data("the golden has " + std::to_string(prompt.rows.size()) + " rows of logits for " +
+                        std::to_string(prompt.tokens.size()) + " positions, of which " + std::to_string(rows.size()) +
+                        " were computed");
   }
-  FL_TRY(check_rows(golden));
-  return golden;
+  return rows;
 }
 
 Result<GoldenCheck> reproduce(runtime::Executor& executor, const Golden& golden) {
-  GoldenCheck check{.bound = logits_bound(executor.plan())};
-  std::vector<std::vector<float>> rows;
-  auto sequence = FL_TRY(engine::ScoredSequence::create(executor, static_cast<int64_t>(golden.tokens.size())));
-  const std::span<const int32_t> tokens = golden.tokens;
-  const auto num_prompt = static_cast<size_t>(golden.num_prompt);
-  FL_TRY(sequence.feed(tokens.first(num_prompt), 0, golden.first_row, keep_in(rows)));
-  FL_TRY(sequence.feed(tokens.subspan(num_prompt), 1, golden.first_row, keep_in(rows)));
-  if (rows.size() != golden.logits.size()) {
-    return invalid_data("the golden has " + std::to_string(golden.logits.size()) + " rows of logits for " +
-                        std::to_string(rows.size()) + " positions");
-  }
-  check.passed = true;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].size() != golden.logits[i].size()) {
-      return invalid_data("the golden's vocabulary has " + std::to_string(golden.logits[i].size()) +
-                          " entries, the model's " + std::to_string(rows[i].size()));
+  GoldenCheck check{.passed = true, .bound = logits_bound(executor.plan(), golden.rounding)};
+  for (const GoldenPrompt& prompt : golden.prompts) {
+    for (const RowResult& row : FL_TRY(compare_prompt(executor, golden, prompt, {.name = "whole"}))) {
+      const bool decided = row.margin > tolerance::kSpread * check.bound;
+      const bool equal = row.found_best == row.best;
+      const double allowed = check.bound * (1 + tolerance::kSpread * row.uncertain);
+      const bool fine = row.rel_l2 <= allowed && (equal || !decided);  // false for NaN
+      if (!fine && check.first_wrong < 0) check.first_wrong = row.position;
+      check.passed = check.passed && fine;
+      check.worst_rel_l2 = worse(check.worst_rel_l2, row.rel_l2);
+      check.worst_max_abs = worse(check.worst_max_abs, row.max_abs);
+      check.least_cosine = std::min(check.least_cosine, row.cosine);
+      ++check.rows;
+      check.best_equal += equal ? 1 : 0;
+      check.best_undecided += decided ? 0 : 1;
     }
-    const RowComparison row = compare_rows(rows[i], golden.logits[i], check.bound);
-    const bool fine = row.rel_l2 <= check.bound && (row.best_equal || !row.best_decided);  // false for NaN
-    if (!fine && check.first_wrong < 0) check.first_wrong = golden.first_row + static_cast<int64_t>(i);
-    check.passed = check.passed && fine;
-    check.worst_rel_l2 = worse(check.worst_rel_l2, row.rel_l2);
-    check.worst_max_abs = worse(check.worst_max_abs, row.max_abs);
-    check.least_cosine = std::min(check.least_cosine, row.cosine);
-    ++check.rows;
-    check.best_equal += row.best_equal ? 1 : 0;
-    check.best_undecided += row.best_decided ? 0 : 1;
   }
   return check;
 }

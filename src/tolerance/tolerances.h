@@ -35,8 +35,24 @@ inline constexpr double kProductsPerRecurrence = 27;
 // from the rounded reference itself (the root of 2, were the two independent).
 inline constexpr double kHonest = 3;
 inline constexpr double kApart = 2;
+// How many times a root mean square that was measured a single row may have. What was measured is that of other rows of
+// one text, not an upper estimate, and the norm of a row, which divides, differs by a factor of two among them.
+inline constexpr double kRowOfMeasured = 2 * kSpread;
+// How many times the usual distance the root mean square over many rows of logits may be; its square for divergences.
+// Rounding of equal size on other operands gives 1; 2 is for what a rounded reference does not round: sums, functions.
+inline constexpr double kRowsOfRounding = 2;
 // Share of routing decisions that rounding may turn.
 inline constexpr double kTurnedRows = 0.05;
+
+// Performance level: shares of what the machine reaches in the same round, where no targets are given ("Speed").
+
+// Half way, as factors go, between what tuned kernels reach and what composed ones do (57 % and 4.4 % of reading, 71 %
+// and 14 % of arithmetic), of the second half as much for rows that experts take in small groups: a model that fell
+// from one form to the other is below.
+inline constexpr double kShareOfReading = 0.15;
+inline constexpr double kShareOfArithmetic = 0.15;
+// Share of the cores that others may take meanwhile: beyond it, being slow is no verdict.
+inline constexpr double kOtherWork = 0.1;
 
 // What rounding one product's operands leaves in its result.
 double product_rounding(catalog::ComputeMode mode);

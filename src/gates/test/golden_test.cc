@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "adapt/test/golden_model.h"
+#include "align/sketch.h"
 #include "text/chat_template.h"
 
 namespace firstlight::gates {
@@ -17,8 +19,11 @@ class GoldenTest : public testing::Test {
   static void SetUpTestSuite() { model_ = adapt::bring_up_golden(); }
   static void TearDownTestSuite() { model_ = nullptr; }
   void SetUp() override { ASSERT_NE(model_, nullptr); }
+  static std::string pack_path(const std::string& name = "llama.transformers") {
+    return std::string(FL_SOURCE_DIR) + "/tests/golden/packs/" + name;
+  }
   static Golden recording() {
-    auto golden = read_golden(adapt::golden_path());
+    auto golden = read_golden(pack_path());
     EXPECT_TRUE(golden.ok()) << golden.status().message();
     return *golden;
   }
@@ -32,12 +37,17 @@ class GoldenTest : public testing::Test {
 
 TEST_F(GoldenTest, ARecordingOfAnotherEngineIsReproduced) {
   const Golden golden = recording();
-  EXPECT_EQ(golden.tokens, adapt::golden_ids("prompt"));
-  EXPECT_EQ(golden.num_prompt, static_cast<int64_t>(golden.tokens.size()));
+  ASSERT_EQ(golden.prompts.size(), 1u);
+  const GoldenPrompt& prompt = golden.prompts[0];
+  const auto ids = adapt::golden_ids("prompt");
+  EXPECT_EQ(std::vector<int32_t>(prompt.tokens.begin(), prompt.tokens.begin() + prompt.num_prompt),
+            std::vector<int32_t>(ids.begin(), ids.begin() + 12));
+  EXPECT_EQ(prompt.tokens.size(), 15u) << "and three tokens it goes on with";
+  EXPECT_EQ(prompt.rows.size(), 12u);
   EXPECT_NE(golden.origin.find("transformers"), std::string::npos) << golden.origin;
   const GoldenCheck found = check(golden);
   EXPECT_TRUE(found.passed);
-  EXPECT_EQ(found.rows, golden.num_prompt);
+  EXPECT_EQ(found.rows, 12);
   EXPECT_EQ(found.first_wrong, -1);
   EXPECT_LE(found.worst_rel_l2, found.bound);
   EXPECT_GT(found.worst_rel_l2, 0) << "two engines do not agree to the last bit";
@@ -45,47 +55,75 @@ TEST_F(GoldenTest, ARecordingOfAnotherEngineIsReproduced) {
 }
 
 TEST_F(GoldenTest, WhatTheReferenceMakesIsWhatTheRecordingHolds) {
-  const auto prompt = adapt::golden_ids("prompt"), continuation = adapt::golden_ids("continuation");
-  const auto made = make_golden(*model_, adapt::quick_options(), prompt, 5);
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  ASSERT_EQ(made->tokens.size(), prompt.size() + 5);
-  EXPECT_EQ(std::vector<int32_t>(made->tokens.begin() + made->num_prompt, made->tokens.end()),
-            std::vector<int32_t>(continuation.begin(), continuation.begin() + 5));
-  EXPECT_EQ(made->logits.size(), made->tokens.size()) << "a row per position";
   const Golden golden = recording();
-  for (size_t i = 0; i < golden.logits.size(); ++i) {
-    EXPECT_LE(compare_rows(made->logits[i], golden.logits[i], 2e-5).rel_l2, 2e-5) << i;
+  const GoldenPrompt& wanted = golden.prompts[0];
+  const std::vector<int32_t> prompt(wanted.tokens.begin(), wanted.tokens.begin() + wanted.num_prompt);
+  const auto made = make_golden(*model_, adapt::quick_options(), prompt, 3);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  ASSERT_EQ(made->prompts.size(), 1u);
+  EXPECT_EQ(made->prompts[0].tokens, wanted.tokens) << "the continuation too";
+  EXPECT_EQ(made->prompts[0].rows.size(), wanted.tokens.size()) << "a row per position";
+  for (size_t i = 0; i < wanted.rows.size(); ++i) {
+    EXPECT_LE(compare_row(made->prompts[0].rows[i].logits, wanted.rows[i], -1, golden.sketch_seed).rel_l2, 2e-5) << i;
   }
   EXPECT_TRUE(check(*made).passed);
+}
+
+TEST_F(GoldenTest, EveryPathGivesTheSameRows) {
+  const auto made = make_golden(*model_, adapt::quick_options(), adapt::golden_ids("prompt"), 4);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  for (const Path& path : {Path{.name = "whole"},
+                           {.name = "pieces", .piece = 5},
+                           {.name = "one by one", .stepwise = 36},
+                           {.name = "the end", .piece = 7, .stepwise = 9}}) {
+    const auto rows = compare_prompt(*model_->executor, *made, made->prompts[0], path);
+    ASSERT_TRUE(rows.ok()) << rows.status().message();
+    ASSERT_EQ(rows->size(), 40u) << path.name;
+    for (const RowResult& row : *rows) EXPECT_LE(row.rel_l2, 1e-6) << path.name << " " << row.position;
+    EXPECT_TRUE((*rows)[3].scored);
+    EXPECT_FALSE((*rows)[39].scored) << "nothing follows the last token";
+  }
 }
 
 TEST_F(GoldenTest, ShortPromptsWork) {
   const auto one = make_golden(*model_, adapt::quick_options(), {5}, 0);
   ASSERT_TRUE(one.ok()) << one.status().message();
-  EXPECT_EQ(one->logits.size(), 1u);
+  EXPECT_EQ(one->prompts[0].rows.size(), 1u);
   EXPECT_TRUE(check(*one).passed);
   EXPECT_EQ(make_golden(*model_, adapt::quick_options(), {}, 4).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(make_golden(*model_, adapt::quick_options(), {64}, 4).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(GoldenTest, AWrongRowIsFoundAtItsPlace) {
-  Golden golden = recording();
-  golden.logits[7][3] += 0.5f;
-  golden.logits[9][3] += 0.5f;
-  const GoldenCheck found = check(golden);
+  auto golden = make_golden(*model_, adapt::quick_options(), adapt::golden_ids("prompt"), 0);
+  ASSERT_TRUE(golden.ok()) << golden.status().message();
+  for (const size_t row : {7u, 9u}) golden->prompts[0].rows[row].logits[3] += 0.5f;
+  const GoldenCheck found = check(*golden);
   EXPECT_FALSE(found.passed);
   EXPECT_EQ(found.first_wrong, 7);
   EXPECT_GT(found.worst_rel_l2, found.bound);
   EXPECT_NEAR(found.worst_max_abs, 0.5, 1e-3);
 }
 
-TEST_F(GoldenTest, NotANumberIsToldAsSuch) {
+// A pack keeps the last row whole, of the others norm, sketch and largest.
+TEST_F(GoldenTest, RowsThatAPackDidNotKeepAreKnownByTheirSketches) {
   Golden golden = recording();
-  golden.logits[4][0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(golden.prompts[0].rows[11].logits.empty());
+  EXPECT_TRUE(golden.prompts[0].rows[4].logits.empty());
+  for (float& value : golden.prompts[0].rows[4].sketch) value *= 1.001f;
   const GoldenCheck found = check(golden);
   EXPECT_FALSE(found.passed);
   EXPECT_EQ(found.first_wrong, 4);
-  EXPECT_TRUE(std::isnan(found.worst_rel_l2)) << "later, better rows do not hide it";
+  EXPECT_NEAR(found.worst_rel_l2, 1e-3, 3e-4);
+}
+
+TEST_F(GoldenTest, NotANumberIsToldAsSuch) {
+  Golden golden = recording();
+  golden.prompts[0].rows[11].logits[0] = std::numeric_limits<float>::quiet_NaN();
+  const GoldenCheck found = check(golden);
+  EXPECT_FALSE(found.passed);
+  EXPECT_EQ(found.first_wrong, 11);
+  EXPECT_TRUE(std::isnan(found.worst_rel_l2)) << "better rows do not hide it";
 }
 
 // Overwrites the last number of a file of float32 tensors.
@@ -99,56 +137,54 @@ void spoil(const std::string& path) {
 TEST_F(GoldenTest, ABaselineThatIsNoNumberIsNone) {
   const adapt::TestFolder folder;
   folder.copy_golden();
-  spoil(folder / "golden.safetensors");
-  const auto recorded = read_golden(folder.path());
-  EXPECT_EQ(recorded.status().code(), StatusCode::kInvalidData);
-  EXPECT_NE(recorded.status().message().find("NaN"), std::string::npos) << recorded.status().message();
   spoil(folder / "model.safetensors");
   const auto broken = bring_up(folder.path(), adapt::quick_options());
   ASSERT_TRUE(broken.ok()) << broken.status().message();
   const auto made = make_golden(**broken, adapt::quick_options(), {5, 6}, 3);
   EXPECT_EQ(made.status().code(), StatusCode::kInvalidData);
   EXPECT_NE(made.status().message().find("position 0"), std::string::npos) << made.status().message();
+  auto pack = align::read_pack(pack_path());
+  ASSERT_TRUE(pack.ok());
+  const auto tap = std::find_if(pack->taps.begin(), pack->taps.end(), [](const auto& t) { return t.name == "logits"; });
+  ASSERT_NE(tap, pack->taps.end());
+  pack->prompts[0].taps[static_cast<size_t>(tap - pack->taps.begin())].rows[5] =
+      std::numeric_limits<float>::quiet_NaN();
+  const auto golden = golden_of(*pack, "spoiled");
+  EXPECT_EQ(golden.status().code(), StatusCode::kInvalidData);
+  EXPECT_NE(golden.status().message().find("spoiled"), std::string::npos) << golden.status().message();
 }
 
-TEST_F(GoldenTest, RowsMayBeginLater) {
-  Golden golden = recording();
-  golden.first_row = 10;
-  golden.logits.erase(golden.logits.begin(), golden.logits.begin() + 10);
-  EXPECT_TRUE(check(golden).passed);
-  golden.logits[2][0] += 1;
-  EXPECT_EQ(check(golden).first_wrong, 12);
+TEST_F(GoldenTest, APackWithoutLogitsIsNoGolden) {
+  auto pack = align::read_pack(pack_path());
+  ASSERT_TRUE(pack.ok());
+  for (auto& tap : pack->taps) tap.name += " of another";
+  EXPECT_EQ(golden_of(*pack, "p").status().code(), StatusCode::kInvalidData);
+  EXPECT_EQ(golden_of({}, "p").status().code(), StatusCode::kInvalidData);
 }
 
 TEST_F(GoldenTest, AGoldenOfAnotherShapeIsNoVerdict) {
   Golden golden = recording();
-  golden.logits.pop_back();
+  golden.prompts[0].rows.back().position = 20;
   EXPECT_EQ(reproduce(*model_->executor, golden).status().code(), StatusCode::kInvalidData);
   golden = recording();
-  for (auto& row : golden.logits) row.push_back(0);
+  golden.vocabulary = 65;
   const auto wide = reproduce(*model_->executor, golden);
   EXPECT_EQ(wide.status().code(), StatusCode::kInvalidData);
   EXPECT_NE(wide.status().message().find("65"), std::string::npos) << wide.status().message();
   golden = recording();
-  golden.tokens[0] = 64;
+  golden.prompts[0].tokens[0] = 64;
   EXPECT_EQ(reproduce(*model_->executor, golden).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(ReadGolden, NamesTheFileAndTheFault) {
   EXPECT_EQ(read_golden("/no/such/pack").status().code(), StatusCode::kNotFound);
   const adapt::TestFolder folder;
-  folder.copy_golden();
-  for (const char* text : {"", "[]", "{}", R"({"prompt":[]})", R"({"prompt":7})", R"({"prompt":["a"]})",
-                           R"({"prompt":[1.5]})", R"({"prompt":[-1]})", R"({"prompt":[4294967297]})",
-                           R"({"prompt":[18446744073709551617]})", R"({"prompt":[1,2]})"}) {
-    adapt::write_text(folder / "golden.json", text);
+  for (const char* text : {"", "[]", "{}", R"({"format":"firstlight.golden_pack","version":99})"}) {
+    adapt::write_text(folder / "manifest.json", text);
     const Status status = read_golden(folder.path()).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidData) << text;
-    EXPECT_NE(status.message().find(folder / "golden."), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(folder.path()), std::string::npos) << status.message();
   }
-  folder.copy_golden();
-  adapt::write_text(folder / "golden.safetensors", "short");
-  EXPECT_EQ(read_golden(folder.path()).status().code(), StatusCode::kInvalidData);
 }
 
 TEST(DefaultGoldenPrompt, IsTextWhereThereIsATokenizer) {
