@@ -266,7 +266,8 @@ std::string performance_section(const Json& evidence) {
       const bool judged = truth(figure, "judged");
       const double share = number(figure, "share"), wanted = number(figure, "wanted_share");
       const std::string what = text_of(figure, "what");
-      table += "<tr><td>" + name + "<td>" + html_escaped(what) + cell(format("%.4g", number(figure, "found")));
+      table +=
+          "<tr><td class=\"k\">" + name + "<td>" + html_escaped(what) + cell(format("%.4g", number(figure, "found")));
       table += figure.contains("wanted") && figure["wanted"].is_number()
                    ? cell(format("%.4g", number(figure, "wanted")))
                : wanted > 0 ? cell(format("%.0f %%", 100 * wanted))
