@@ -74,7 +74,8 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                     .cache_dir = options.cache_dir,
                                     .host_compiler = options.host_compiler,
                                     .canary_every = options.canary_every,
-                                    .on_demotion = options.on_demotion});
+                                    .on_demotion = options.on_demotion,
+                                    .fault = options.fault});
 }
 
 Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& wanted) {

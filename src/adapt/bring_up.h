@@ -35,6 +35,7 @@ struct BringUpOptions {
   std::filesystem::path cache_dir;  // of built kernels; empty: none are kept
   std::string host_compiler;        // that builds them; empty: looked for on the path
   std::function<void(const runtime::Demotion&)> on_demotion;
+  std::function<void(const runtime::StepCall&)> fault;  // as ExecutorOptions has it
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   intake::IntakeOptions intake;
   int warp_width = 0;                // of devices that have several widths; 0: the device's own

@@ -7,7 +7,9 @@
 
 #include "base/json.h"
 #include "device/cpu/detect.h"
+#include "gates/layer_gate.h"
 #include "gates/model_gate.h"
+#include "gates/operator_gate.h"
 #include "gates/performance_gate.h"
 
 namespace firstlight::gates {
@@ -24,7 +26,10 @@ struct LevelGate {
   Level level;
   Result<Verdict> (*run)(Candidate& candidate);
 };
-constexpr LevelGate kRow[] = {{Level::kModel, model_gate}, {Level::kPerformance, performance_gate}};
+constexpr LevelGate kRow[] = {{Level::kOperator, operator_gate},
+                              {Level::kLayer, layer_gate},
+                              {Level::kModel, model_gate},
+                              {Level::kPerformance, performance_gate}};
 
 class GateRunner {
  public:

@@ -33,7 +33,7 @@ int64_t stage(std::vector<std::byte>& staged, std::span<const std::byte> bytes) 
 Status DeviceExecutor::run(const plan::Batch& batch, std::span<const plan::StateView> states) {
   FL_TRY(begin(batch, states));
   FL_TRY(pages_.take_status());
-  Run run{.batch = &batch, .tables = {}, .states = {}, .values = values_};
+  Run run{.batch = &batch, .tables = {}, .states = {}, .state_views = states, .values = values_, .label = {}};
   next_upload_ = 0;
   upload_bytes_.clear();
   FL_TRY(bring_tables(batch, states, run));
@@ -182,6 +182,7 @@ DeviceView DeviceExecutor::view(BufferId id, const Run& run) const {
 Status DeviceExecutor::run_block(const plan::Block& block, Run& run) {
   for (const plan::Step& step : block.steps) {
     StepTimer timer(options_.trace, step.label, step.step_class);
+    run.label = step.label;
     FL_TRY(std::visit([&](const auto& body) { return run_step(body, run); }, step.body).with_context(step.label));
     if (options_.trace != nullptr) FL_TRY(device_.compute().finish().with_context(step.label));
   }
@@ -189,6 +190,14 @@ Status DeviceExecutor::run_block(const plan::Block& block, Run& run) {
 }
 
 Status DeviceExecutor::run_step(const plan::KernelStep& step, Run& run) {
+  const bool probed = probe_ != nullptr && probe_->wants(step, run.values);
+  if (probed) FL_TRY(fetch_call(step, run, true));
+  FL_TRY(launch(step, run));
+  if (probed) FL_TRY(fetch_call(step, run, false));
+  return ok_status();
+}
+
+Status DeviceExecutor::launch(const plan::KernelStep& step, Run& run) {
   std::vector<DeviceView> inputs, outputs;
   for (const BufferId id : step.inputs) inputs.push_back(view(id, run));
   for (const BufferId id : step.outputs) outputs.push_back(view(id, run));

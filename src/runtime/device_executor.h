@@ -24,6 +24,7 @@ class DeviceExecutor final : public Executor {
   Status run(const plan::Batch& batch, std::span<const plan::StateView> states) override;
   tensor::View output(std::string_view name) const override;
   kv::PageStorage* page_storage() override { return &pages_; }
+  std::string_view form_of(const plan::KernelStep& step) const override { return step.symbol; }
 
  private:
   struct Prepared {
@@ -34,8 +35,10 @@ class DeviceExecutor final : public Executor {
     const plan::Batch* batch;
     kernels::DeviceBatch tables;
     std::vector<kernels::DeviceState> states;
+    std::span<const plan::StateView> state_views;
     tensor::SymbolValues values;
-    int64_t expert = -1;  // inside a per-expert step
+    int64_t expert = -1;     // inside a per-expert step
+    std::string_view label;  // of the step that runs
   };
 
   DeviceExecutor(plan::Plan plan, const formats::Checkpoint& checkpoint, ThreadPool& pool,
@@ -54,9 +57,11 @@ class DeviceExecutor final : public Executor {
   Result<device::Buffer> upload(std::span<const std::byte> bytes);
   Result<device::Buffer> scratch(int64_t bytes);
   Status fetch(std::span<std::byte> to, const device::Buffer& from);
+  Status fetch_call(const plan::KernelStep& step, const Run& run, bool is_before);  // probe.cc
   kernels::DeviceView view(plan::BufferId id, const Run& run) const;
   Status run_block(const plan::Block& block, Run& run);
   Status run_step(const plan::KernelStep& step, Run& run);
+  Status launch(const plan::KernelStep& step, Run& run);
   Status run_step(const plan::PerExpertStep& step, Run& run);
   Status run_step(const plan::IfStep& step, Run& run);
 

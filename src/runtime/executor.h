@@ -20,6 +20,7 @@
 #include "plan/batch.h"
 #include "plan/plan.h"
 #include "runtime/generated.h"
+#include "runtime/probe.h"
 #include "tensor/view.h"
 
 namespace firstlight::runtime {
@@ -53,6 +54,8 @@ struct ExecutorOptions {
   // Every so many runs each step that has a plainer form is run in both and compared; 0: never (canary.cc).
   int64_t canary_every = 0;
   std::function<void(const Demotion&)> on_demotion;  // told at once, on the thread of worker 0
+  // Planted, for tests of whoever has to find it: behind each step of the body, on the host, and may spoil its results.
+  std::function<void(const StepCall& call)> fault;
 };
 
 struct MemoryUse {
@@ -97,12 +100,17 @@ class Executor {
   const Status& generated_status() const { return generated_->status(); }
   // Where step timers of later runs go; null stops them.
   void set_trace(Trace* trace) { options_.trace = trace; }
+  // Who looks at the steps of later runs (probe.h); null: nobody. Probed runs are slow.
+  void set_probe(StepProbe* probe) { probe_ = probe; }
+  // What runs a step of the body now: a kernel's symbol, or a generated function.
+  virtual std::string_view form_of(const plan::KernelStep& step) const;
 
  protected:
   struct MemoryCheck;
   struct PreparedKernel;
   struct Form;
   struct CanaryCopies;
+  struct CallViews;
   struct Context;
   struct Routing;
   struct ExpertRows;
@@ -131,6 +139,7 @@ class Executor {
   void watch(const plan::KernelStep& step, const Context& context);  // memory_check.cc
   void run_watched(const plan::Step& step, Context& context);
   void run_kernel(const plan::Step& step, Context& context);
+  void run_plain(const plan::Step& step, Context& context);
   void run_step(const plan::KernelStep& step, Context& context);
   void run_step(const plan::PerExpertStep& step, Context& context);
   bool may_run_together(const plan::Block& body) const;
@@ -149,6 +158,12 @@ class Executor {
   bool needs_workspace(const plan::KernelStep& step, const Context& context) const;
   std::span<std::byte> workspace(const plan::KernelStep& step, const Context& context) const;
   void run_form(const Form& form, const plan::KernelStep& step, Context& context);
+
+  // probe.cc
+  void run_probed(const plan::Step& step, Context& context);
+  void spoil(const plan::Step& step, Context& context);
+  CallViews views_of(const plan::Step& step, const Context& context) const;
+  StepCall call_of(const plan::Step& step, const Context& context, const CallViews& views) const;
 
   // canary.cc
   void run_with_canary(const plan::Step& step, Context& context);
@@ -177,6 +192,8 @@ class Executor {
   std::unique_ptr<MemoryCheck> memory_check_;  // null: memory is not watched
   std::vector<Demotion> demotions_;
   int64_t num_runs_ = 0;
+  StepProbe* probe_ = nullptr;
+  bool probe_wants_ = false;  // the step that runs now
   std::vector<int32_t> tokens_, positions_, output_rows_;
   std::vector<int64_t> rates_;            // whose groups the plan's shapes count
   const plan::Bucket* bucket_ = nullptr;  // of the last run

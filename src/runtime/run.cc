@@ -138,8 +138,17 @@ void Executor::run_watched(const plan::Step& step, Context& context) {
 }
 
 void Executor::run_kernel(const plan::Step& step, Context& context) {
-  if (context.canary) return run_with_canary(step, context);
-  run_step(std::get<plan::KernelStep>(step.body), context);
+  if (probe_ != nullptr && context.batch != nullptr) return run_probed(step, context);
+  run_plain(step, context);
+}
+
+void Executor::run_plain(const plan::Step& step, Context& context) {
+  if (context.canary) {
+    run_with_canary(step, context);
+  } else {
+    run_step(std::get<plan::KernelStep>(step.body), context);
+  }
+  if (options_.fault && context.batch != nullptr) spoil(step, context);
 }
 
 void Executor::run_step(const plan::KernelStep& step, Context& context) {

@@ -42,4 +42,6 @@ double explained_by(double measured) { return std::max(kFloor, kHonest * measure
 
 double apart_from_rounded(double measured) { return std::max(kFloor, kApart * measured); }
 
+double row_explained_by(double measured) { return std::max(kFloor, kSpread * measured); }
+
 }  // namespace firstlight::tolerance

@@ -4,6 +4,7 @@
 // gates) takes its numbers from here and nowhere else.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "catalog/kernel_row.h"
@@ -17,6 +18,11 @@ inline constexpr double kUnit = 0x1p-24;
 // Two forms of one kernel on the same operands, relative L2: operands are rounded alike, what is left is the order of
 // sums; one wrong element in 10^4 makes 10^-2.
 inline constexpr double kTwoForms = 1e-3;
+
+// Of a product whose operands are rounded, of at least kUsualWidth terms: how much of what each element may be off (the
+// sum of all roundings) a row is in root mean square. Roundings are independent: about 0.6 / (0.8 sqrt(K)), 0.13 at 32.
+inline constexpr double kUsualShare = 1.0 / 3;
+inline constexpr int64_t kUsualWidth = 32;
 
 // Layer level and model level: relative L2 of rows, root mean squares of independent roundings ("Whole models").
 
@@ -67,5 +73,6 @@ double explained_beside_noise(double step, double products, double noise);
 // The same where a rounded reference was measured, against the reference; and from the rounded reference.
 double explained_by(double measured);
 double apart_from_rounded(double measured);
+double row_explained_by(double measured);  // of one row, whose sum has fewer roundings: kSpread times
 
 }  // namespace firstlight::tolerance

@@ -10,24 +10,6 @@ namespace firstlight::conformance {
 
 using tensor::DType;
 
-std::vector<double> Tensor::values() const {
-  if (type.is_state()) return {};
-  const auto count = static_cast<size_t>(tensor::num_elements(type.shape));
-  std::vector<double> out(count);
-  if (type.dtype == DType::kI32) {
-    for (size_t i = 0; i < count; ++i) {
-      int32_t value = 0;
-      std::memcpy(&value, data.data() + 4 * i, 4);
-      out[i] = value;
-    }
-    return out;
-  }
-  std::vector<float> floats(count);
-  FL_CHECK(tensor::decode_to_f32(type.dtype, data, floats).ok());
-  for (size_t i = 0; i < count; ++i) out[i] = static_cast<double>(floats[i]);
-  return out;
-}
-
 namespace {
 
 void put_half(std::byte* at, double value) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conformance case: one call of one operator with its operands, state and batch, and how far a result may be from the
-// reference. Cases are written once and run on every row of the catalog that accepts them.
+// The conformance cases: written once and run on every row of the catalog that accepts them.
 #pragma once
 
 #include <functional>
@@ -9,49 +8,14 @@
 #include <vector>
 
 #include "catalog/kernel_row.h"
+#include "judge/case.h"
 #include "ops/infer.h"
 #include "plan/batch.h"
 #include "tensor/view.h"
 
 namespace firstlight::conformance {
 
-struct Tensor {
-  tensor::Type type;  // shape static: symbols are already resolved
-  std::vector<std::byte> data;
-
-  std::vector<double> values() const;  // decoded
-};
-
-// A sequence of the batch. Rows below start_position are in the state before the call.
-struct Sequence {
-  int64_t start_position = 0;
-  int64_t num_tokens = 0;
-  int64_t planned_length = 0;
-};
-
-struct State {
-  ops::StateDecl decl;
-  int64_t page_rows = 16;
-  std::vector<Sequence> sequences;
-  // Contents by [component][sequence][row][head][element], as float32 values exact in the stored type; rows the batch
-  // appends are in it too for `attend`.
-  std::vector<std::vector<std::vector<float>>> rows;
-};
-
-// |found - wanted| <= absolute + relative * |wanted| + scaled * scale_of(element), the last where the case gives it.
-struct Bound {
-  double absolute = 0;
-  double relative = 0;
-};
-
-struct Case {
-  std::string name;
-  ops::OpKind op;
-  ops::Attributes attributes;
-  std::vector<Tensor> operands;  // a state operand stands as an empty tensor of type state
-  std::vector<State> state;      // none, one, or several of the same sequences
-  Bound bound{1e-6, 2e-6};
-};
+using namespace judge;  // what a case is, how it runs, what its results may be
 
 // Deterministic data. `seed` is the case's own.
 class Data {

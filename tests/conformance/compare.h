@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "bounds.h"
 #include "catalog/kernel_row.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/verdict.h"
 
 namespace firstlight::conformance {
 
@@ -15,12 +15,6 @@ namespace firstlight::conformance {
 // bound; may be null.
 std::string first_difference(const std::vector<double>& values, const std::vector<double>& wanted, const Bound& bound,
                              const std::vector<double>* tolerance);
-
-struct Judgement {
-  std::string difference;  // what is further off than allowed; "": nothing
-  double worst = 0;        // the largest error in units of what is allowed
-};
-Judgement judge(const Case& c, const Outcome& found, const Outcome& wanted, const Limits& limits);
 
 // Fails the running test where the outcomes differ; the worst error otherwise.
 double expect_equal(const Case& c, const Outcome& found, const Outcome& wanted, catalog::ComputeMode mode,

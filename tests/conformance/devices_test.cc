@@ -106,7 +106,7 @@ TEST_P(DialectTest, AgreesWithTheReference) {
     if (!found.ok() && found.code() == StatusCode::kUnsupported) continue;  // refused by name
     ASSERT_TRUE(found.ok()) << where << ": " << found.status().message();
     const Outcome& wanted = wanted_of(index);
-    const Judgement judgement = judge(c, *found, wanted, stated_limits(c, wanted, ComputeMode::kF32));
+    const Judgement judgement = judge_outcome(c, *found, wanted, stated_limits(c, wanted, ComputeMode::kF32));
     EXPECT_EQ(judgement.difference, "") << where;
     ledger.add(places()[std::get<1>(GetParam())].name, c, judgement);
     ++ran;
@@ -136,7 +136,7 @@ class DialectHostileTest : public testing::TestWithParam<ops::OpKind> {
     if (!found.ok() && found.code() == StatusCode::kUnsupported) return;  // refused by name
     Judgement judgement;
     if (found.ok()) {
-      judgement = judge(c, *found, wanted_, limits_);
+      judgement = judge_outcome(c, *found, wanted_, limits_);
     } else {
       judgement.difference = found.status().message();
     }

@@ -4,10 +4,9 @@
 #pragma once
 
 #include "case.h"
+#include "judge/products.h"
 
 namespace firstlight::conformance {
-
-using Values = std::vector<std::vector<double>>;  // per result, row-major
 
 // Empty where moving bytes is all there is to it (those are compared byte by byte) and for append.
 Values formula(const Case& c);
@@ -19,16 +18,6 @@ Values window_emit_formula(const Case& c);
 // Of the two operators of quantised checkpoints (quant_formulas.cc).
 Values assemble_weight_formula(const Case& c);
 Values fake_quant_formula(const Case& c);
-
-// How far a matrix product may be off in a compute mode, per element (docs/numerics.md derives it).
-// Per product before an epilogue: values, and how far off each may be.
-std::pair<Values, Values> plain_products(const Case& c, catalog::ComputeMode mode);
-Values product_tolerance(const Case& c, catalog::ComputeMode mode);
-
-bool is_product(ops::OpKind op);
-
-// Operators that read and update a component of a fixed state (recent_tokens is not one: its state is a log).
-bool is_recurrence(ops::OpKind op);
 
 struct RecurrenceAnswer {
   Values results;

@@ -103,7 +103,7 @@ TEST(Generated, AgreesWithTheReference) {
     found.results[0] = Data::from(results[0].shape, run(g, function, results[0]));
     const Limits limits = g.is_hostile ? derived_limits(g.c, wanted, catalog::ComputeMode::kF32, false)
                                        : stated_limits(g.c, wanted, catalog::ComputeMode::kF32);
-    const Judgement judgement = judge(g.c, found, wanted, limits);
+    const Judgement judgement = judge_outcome(g.c, found, wanted, limits);
     EXPECT_EQ(judgement.difference, "") << ops::op_name(g.c.op) << " \"" << g.c.name << "\"";
     ledger.add("generated", g.c, judgement);
   }

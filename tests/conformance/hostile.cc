@@ -7,7 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 #include "tensor/codec.h"
 
 namespace firstlight::conformance {

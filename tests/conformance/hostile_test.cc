@@ -29,7 +29,7 @@ class HostileTest : public testing::TestWithParam<ops::OpKind> {
     if (found.ok()) {
       const auto [at, is_new] = limits_.try_emplace(mode);
       if (is_new) at->second = derived_limits(c, wanted, mode, false);
-      judgement = judge(c, *found, wanted, at->second);
+      judgement = judge_outcome(c, *found, wanted, at->second);
     } else {
       judgement.difference = found.status().message();
     }

@@ -9,7 +9,8 @@
 
 #include "device/cpu/detect.h"
 #include "golden_case.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 #include "tensor/codec.h"
 
 namespace firstlight::conformance {

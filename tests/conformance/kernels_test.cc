@@ -10,7 +10,8 @@
 #include "formulas.h"
 #include "ledger.h"
 #include "packed.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {
@@ -58,7 +59,7 @@ TEST_P(KernelRowTest, AgreesWithTheReference) {
                                     " threads";
           auto found = run_case(form, row, mode, pool);
           ASSERT_TRUE(found.ok()) << where << ": " << found.status().message();
-          const Judgement judgement = judge(c, *found, *wanted, stated_limits(c, *wanted, mode));
+          const Judgement judgement = judge_outcome(c, *found, *wanted, stated_limits(c, *wanted, mode));
           EXPECT_EQ(judgement.difference, "") << where;
           ledger.add(place_of(row), c, judgement);
           ++ran;

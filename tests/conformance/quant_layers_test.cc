@@ -11,7 +11,8 @@
 #include "intake/config_tree.h"
 #include "intake/intake.h"
 #include "intake/stored_weight.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 #include "tensor/codec.h"
 
 namespace firstlight::conformance {

@@ -249,21 +249,6 @@ Values recent_tokens(const Case& c) {
 
 }  // namespace
 
-bool is_recurrence(OpKind op) {
-  switch (op) {
-    case OpKind::kRecurGla:
-    case OpKind::kRecurDelta:
-    case OpKind::kRecurSelective:
-    case OpKind::kRecurElementwise:
-    case OpKind::kRecurDplr:
-    case OpKind::kConv1d:
-    case OpKind::kShift:
-      return true;
-    default:
-      return false;
-  }
-}
-
 RecurrenceAnswer recurrence(const Case& c) {
   RecurrenceAnswer answer{Values(2), {}};
   std::vector<Row> operands;

@@ -3,7 +3,8 @@
 // from our operators and run on both backends: results and states.
 #include "device/cpu/detect.h"
 #include "golden_case.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {

@@ -9,7 +9,8 @@
 
 #include "device/cpu/detect.h"
 #include "formulas.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "kernels/dialect/device_kernel.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 

@@ -9,7 +9,8 @@
 
 #include "base/json.h"
 #include "device/cpu/detect.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {

@@ -7,7 +7,8 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "run_case.h"
+#include "case.h"
+#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {

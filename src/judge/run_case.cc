@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run_case.h"
+#include "judge/run_case.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "kernels/kernel.h"
 #include "tensor/codec.h"
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 namespace {
 
 constexpr size_t kGuard = 64;
@@ -148,6 +148,7 @@ Result<std::vector<tensor::Type>> try_result_types(const Case& c) {
   const auto types = operand_types(c);
   const ops::OpDef& def = ops::op_def(c.op);
   FL_TRY(ops::check_operands(def, types));
+  if (!c.result_types.empty()) return c.result_types;
   const auto states = declarations(c);
   auto results = FL_TRY(def.infer({types, c.attributes, states.empty() ? nullptr : states[0], {}, states}));
   for (tensor::Type& type : results) type = counted(std::move(type), sequence_spans(c));
@@ -226,4 +227,4 @@ Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::
   return outcome;
 }
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge

@@ -7,7 +7,7 @@
 
 #include "ops/expression.h"
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 
 struct Range {
   double low = 0, high = 0;  // both NaN: the value is NaN
@@ -26,4 +26,4 @@ Range widened(Range range, double relative, double absolute);
 // `on_device`: functions as accurate as OpenCL asks for, subnormal numbers may be flushed.
 Range range_of(const ops::Expression& expression, std::span<const Range> inputs, bool on_device);
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "catalog/kernel_row.h"
-#include "ranges.h"
-#include "run_case.h"
+#include "judge/ranges.h"
+#include "judge/run_case.h"
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 
 using Ranges = std::vector<std::vector<Range>>;
 
@@ -22,8 +22,8 @@ std::vector<double> page_values(const Case& c, const std::vector<std::byte>& pag
 // By the bound that the case states (products: derived per element and mode).
 Limits stated_limits(const Case& c, const Outcome& wanted, catalog::ComputeMode mode);
 
-// By the operator's bound, for values of any size. `on_device`: sums in float32, functions as accurate as OpenCL asks
-// for, subnormal numbers may be flushed.
+// By the operator's bound, for values of any size (worked out where the case states none). `on_device`: sums in
+// float32, functions as accurate as OpenCL asks for, subnormal numbers may be flushed.
 Limits derived_limits(const Case& c, const Outcome& wanted, catalog::ComputeMode mode, bool on_device);
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "base/thread_pool.h"
-#include "case.h"
+#include "catalog/kernel_row.h"
+#include "judge/case.h"
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 
 struct Outcome {
   std::vector<Tensor> results;
@@ -30,4 +31,4 @@ std::vector<tensor::Type> operand_types(const Case& c);
 // result are guarded.
 Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::ComputeMode mode, ThreadPool& pool);
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge

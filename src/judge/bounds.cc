@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bounds.h"
+#include "judge/bounds.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
-#include "formulas.h"
+#include "judge/products.h"
+#include "ops/attention/segments.h"
+#include "ops/infer.h"
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 namespace {
 
 using catalog::ComputeMode;
@@ -360,6 +362,31 @@ bool shrinks(const Case& c) {
   return longest * std::max(largest_finite(c.operands[4].values()), 1.0) <= 1.01;
 }
 
+bool is_unstated(const Case& c) { return c.bound.absolute == 0 && c.bound.relative == 0; }
+
+// (|S| + 4 |v|) (1 + |q|), |S| over the state before and after: what one token's roundings are a share of.
+double delta_norms(const Case& c, const Outcome& wanted) {
+  const State& state = c.state[0];
+  const auto component = at(state.decl.component_index(c.attributes.get_string("component")));
+  const auto norm = [](const Row& values) {
+    double squares = 0;
+    for (const double v : values) squares += std::isfinite(v) ? v * v : 0;
+    return std::sqrt(squares);
+  };
+  const auto longest_row = [&](const Tensor& t) {
+    const Row values = t.values();
+    const auto width = static_cast<int64_t>(last(t));
+    double top = 0;
+    for (auto row = values.begin(); row < values.end(); row += width) top = std::max(top, norm(Row(row, row + width)));
+    return top;
+  };
+  double size = 0;
+  for (const auto& values : state.rows[component]) size = std::max(size, norm(Row(values.begin(), values.end())));
+  for (const auto& page : wanted.pages) size = std::max(size, norm(fixed_component(state, component, page)));
+  const size_t value_operand = c.op == OpKind::kRecurDelta ? 2 : 3;
+  return (size + 4 * longest_row(c.operands[value_operand])) * (1 + longest_row(c.operands[0]));
+}
+
 Limits recurrence_limits(const Case& c, const Outcome& wanted, bool on_device) {
   const bool by_magnitude = c.op != OpKind::kRecurDelta && c.op != OpKind::kRecurDplr;
   const Outcome sizes = by_magnitude ? magnitudes(c) : wanted;
@@ -372,10 +399,12 @@ Limits recurrence_limits(const Case& c, const Outcome& wanted, bool on_device) {
   const double taps = c.op == OpKind::kConv1d ? static_cast<double>(last(c.operands[1])) : 0;
   const double units = taps > 0 ? taps + 1 : 7 * longest + 2 * key + 32;
   const bool bounded = by_magnitude ? !runs_backwards(c) : shrinks(c);
+  const double delta = by_magnitude ? 0 : (key + 40) * (on_device ? 2 : 1) * kUnit * delta_norms(c, wanted);
   // In what order numbers meet decides whether infinity or NaN comes of them, and whether sums pass the end.
   const auto range = [&](double y, double m) {
     if (!std::isfinite(y))
       return bounded && std::fabs(m) < kLargest * 1e-3 ? exactly(y) : bounded ? no_number() : anything();
+    if (!by_magnitude && is_unstated(c)) return bounded ? around(y, longest * delta) : anything();
     if (!by_magnitude) {
       const double own = (c.bound.absolute + c.bound.relative * std::fabs(y)) * grown * (1 + longest / 512);
       return bounded ? around(y, own) : anything();
@@ -420,6 +449,80 @@ Ranges page_limits(const Case& c, const Outcome& wanted, double grown) {
     }
   }
   return ranges;
+}
+
+// The largest norm of a row of a component, by head, over everything that a sequence holds.
+double largest_row_norm(const State& state, const std::string& component) {
+  const auto index = at(state.decl.component_index(component));
+  const auto width = at(state.decl.components[index].width);
+  double top = 0;
+  for (const auto& values : state.rows[index]) {
+    for (size_t first = 0; first + width <= values.size(); first += width) {
+      double squares = 0;
+      for (size_t i = first; i < first + width; ++i) {
+        const auto v = static_cast<double>(values[i]);
+        squares += std::isfinite(v) ? v * v : 0;
+      }
+      top = std::max(top, squares);
+    }
+  }
+  return std::sqrt(top);
+}
+
+// (2 epsilon + (4 + n/64) 8u) max |v|, epsilon = (Dk + 10) u scale |q| max |k|: sum |q k| by its bound. A formula of
+// scores may add what grows with positions: 4u n more.
+Ranges attend_ranges(const Case& c, const Outcome& wanted, bool on_device) {
+  const Row q = c.operands[0].values();
+  const auto width = at(last(c.operands[0]));
+  const ops::KeySegments all = ops::key_segments(c.op, c.attributes, c.operands.size()).value();
+  double key = 0, value = 0, keys = 0;
+  for (size_t s = 0; s < all.segments.size(); ++s) {
+    key = std::max(key, largest_row_norm(c.state[s], all.segments[s].key));
+    const auto index = at(c.state[s].decl.component_index(all.segments[s].value));
+    double longest = 0;
+    for (const auto& values : c.state[s].rows[index])
+      value = std::max(value, largest_finite(Row(values.begin(), values.end())));
+    for (const Sequence& sequence : c.state[s].sequences)
+      longest = std::max(longest, static_cast<double>(rows_of(c.state[s].decl, sequence)));
+    keys += longest;
+  }
+  const double positions = c.attributes.get_expression("score").empty() ? 0 : 4 * keys * kUnit;
+  const auto out_width = at(last(wanted.results[0]));
+  Row tolerance;  // per query and head
+  for (size_t first = 0; first < q.size(); first += width) {
+    double squares = 0;
+    for (size_t i = first; i < first + width; ++i) squares += q[i] * q[i];
+    const double epsilon = (static_cast<double>(width) + 10) * kUnit * std::fabs(c.attributes.get_float("scale")) *
+                               std::sqrt(squares) * key +
+                           positions;
+    tolerance.push_back((on_device ? 2 : 1) * (2 * epsilon + (4 + keys / 64) * 8 * kUnit) * value + 0x1p-126);
+  }
+  return around(wanted, [&](size_t, size_t i, double) { return tolerance[i / out_width]; });
+}
+
+// Queries as norm and rope leave them: 9 roundings of a pair at most, 20 on devices; a pair's length is that of the
+// result's.
+Limits rope_append_limits(const Case& c, const Outcome& wanted, bool on_device) {
+  const double units = on_device ? 40 : 16;
+  const double scale = std::max(std::fabs(c.attributes.get_float("scale")), 1.0);
+  const auto width = at(last(c.operands[2]));
+  const Row found = wanted.results[0].values();
+  Limits limits;
+  limits.results = around(wanted, [&](size_t, size_t i, double) {
+    const auto first = found.begin() + static_cast<int64_t>(i / width * width);
+    const double pair = largest_finite(Row(first, first + static_cast<int64_t>(width)));
+    return units * kUnit * scale * pair + 4 * 0x1p-126;
+  });
+  const tensor::DType dtype = c.state[0].decl.components[0].dtype;
+  const double stored = dtype == tensor::DType::kF16 ? 0x1p-10 : dtype == tensor::DType::kBF16 ? 0x1p-7 : 0;
+  for (const auto& page : wanted.pages) {
+    auto& own = limits.state.emplace_back();
+    const Row values = page_values(c, page);
+    const double top = largest_finite(values);
+    for (const double v : values)
+      own.push_back(around(v, units * kUnit * scale * top + stored * std::fabs(v) + 0x1p-24 * (stored > 0)));
+  }
+  return limits;
 }
 
 }  // namespace
@@ -483,10 +586,17 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
     case OpKind::kRecurDplr:
     case OpKind::kConv1d:
       return recurrence_limits(c, wanted, on_device);
+    case OpKind::kAttend:
+    case OpKind::kAttendSegments:
+      if (is_unstated(c)) return {attend_ranges(c, wanted, on_device), {}};
+      break;
+    case OpKind::kRopeAppend:
+      if (is_unstated(c)) return rope_append_limits(c, wanted, on_device);
+      break;
     default:
       break;
   }
-  if (c.bound.absolute == 0 && c.bound.relative == 0) return {};
+  if (is_unstated(c)) return {};
   const double grown = growth(c);
   const bool attends = c.op == OpKind::kAttend || c.op == OpKind::kAttendSegments;
   const double keys = attends ? rescaling(c, on_device) : 0;
@@ -501,4 +611,4 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
   return limits;
 }
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ranges.h"
+#include "judge/ranges.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-namespace firstlight::conformance {
+namespace firstlight::judge {
 namespace {
 
 using ops::ExprOp;
@@ -195,4 +195,4 @@ Range range_of(const ops::Expression& expression, std::span<const Range> inputs,
   return values.back();
 }
 
-}  // namespace firstlight::conformance
+}  // namespace firstlight::judge
