@@ -75,7 +75,7 @@ TEST(LayerGate, AFaultAtTheBorderOfChunksIsFoundThereAlone) {
     EXPECT_FALSE(verdict.passed) << family;
     for (const Json& kind : Json::parse(verdict.evidence)["kinds"]) {
       for (const Json& mode : kind["modes"]) {
-        if (mode["mode"] != "chunked") EXPECT_TRUE(mode["passed"].get<bool>()) << kind["layer"] << mode["mode"];
+        EXPECT_TRUE(mode["passed"] || mode["mode"] == "chunked") << kind["layer"] << mode["mode"];
       }
     }
   }

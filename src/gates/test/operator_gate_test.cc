@@ -66,7 +66,7 @@ TEST(OperatorGate, AKernelWrongOnTailsOnlyIsFound) {
     EXPECT_NE(verdict.summary.find("T="), std::string::npos) << verdict.summary;
     size_t failed = 0;
     for (const Json& line : evidence_of(verdict)["kernels"]) {
-      if (!line["passed"]) EXPECT_EQ(line["op"], "fused_linear");
+      EXPECT_TRUE(line["passed"] || line["op"] == "fused_linear") << line;
       failed += line["passed"] ? 0 : 1;
     }
     EXPECT_GE(failed, 1u);
