@@ -268,17 +268,27 @@ double growth(const Case& c) {
 }
 
 // Places of a token's choice that another expert may take as well: where its score is as good within the bound.
-Ranges route_ranges(const Case& c, const Outcome& wanted) {
+Ranges route_ranges(const Case& c, const Outcome& wanted, ComputeMode mode) {
   const ops::Attributes& a = c.attributes;
   Case product{"", OpKind::kLinear, {}, {c.operands[0], c.operands[1]}, {}, {}};
   if (a.get_bool("bias")) product.operands.push_back(c.operands[2]);
-  const auto [scores, tolerances] = plain_products(product, ComputeMode::kF32);
+  const auto [scores, tolerances] = plain_products(product, mode);
   const auto experts = at(c.operands[1].type.shape[0].factor), k = at(a.get_int("k"));
   const Row correction = a.get_bool("correction") ? c.operands.back().values() : Row(experts, 0.0);
   const std::string& score = a.get_string("score");
   const double grown = growth(c);
-  Ranges ranges = around(
-      wanted, [&](size_t, size_t, double v) { return c.bound.absolute + c.bound.relative * std::fabs(v) * grown; });
+  // A score that rounded operands move by d moves a weight by a factor e^d, and so does the sum that it is divided by;
+  // weights that are scores are moved by d themselves.
+  const auto moved = [&, &by_score = tolerances[0]](size_t i, double v) {
+    if (mode == ComputeMode::kF32) return 0.0;
+    const auto first = by_score.begin() + static_cast<int64_t>(i / k * experts);
+    const double d = *std::max_element(first, first + static_cast<int64_t>(experts));
+    const double scale = std::fabs(a.get_float("scale"));
+    return 2 * std::expm1(2 * d) * std::fabs(v) + (score == "none" ? d * scale : 0);
+  };
+  Ranges ranges = around(wanted, [&](size_t result, size_t i, double v) {
+    return c.bound.absolute + c.bound.relative * std::fabs(v) * grown + (result == 0 ? moved(i, v) : 0);
+  });
   const Row chosen = wanted.results[1].values();
   for (size_t place = 0; place < chosen.size(); ++place) {
     const size_t first = place / k * experts;
@@ -576,7 +586,7 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
       if (c.attributes.get_string("op") == "max") return {};
       return {sum_ranges(c, wanted, 256, on_device), {}};
     case OpKind::kRoute:
-      return {route_ranges(c, wanted), {}};
+      return {route_ranges(c, wanted, mode), {}};
     case OpKind::kRope:
       return {rope_ranges(c, wanted, on_device), {}};
     case OpKind::kRecurGla:
