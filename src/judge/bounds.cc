@@ -305,6 +305,13 @@ Ranges route_ranges(const Case& c, const Outcome& wanted, ComputeMode mode) {
       const double room = 4e-6 * std::fabs(value(own)) + tolerances[0][first + e] + tolerances[0][first + own];
       if (e != own && std::fabs(value(e) - value(own)) <= room) range = {0, static_cast<double>(experts), false};
     }
+    const bool open = range.low < range.high;  // then another expert's weight is as right, here and in what sums them
+    for (size_t i = place / k * k; open && mode != ComputeMode::kF32 && i < (place / k + 1) * k; ++i) {
+      double most = 0;
+      for (size_t j = place / k * k; j < (place / k + 1) * k; ++j)
+        most = std::max(most, std::fabs(wanted.results[0].values()[j]));
+      ranges[0][i] = widened(ranges[0][i], 0, 4 * most);
+    }
     ranges[1].push_back(range);
   }
   return ranges;

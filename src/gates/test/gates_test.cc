@@ -52,7 +52,8 @@ TEST(Gates, OpenOneAfterTheOther) {
     options.gate_done = [&](const Gate& gate) { told.push_back(gate.level); };
     const AdaptResult result = run(adapt::golden_path(), options);
     EXPECT_TRUE(result.passed);
-    EXPECT_EQ(levels(result), (std::vector<std::string>{"intake", "coverage", "plan", "load", "operator", "layer", "model"}));
+    EXPECT_EQ(levels(result),
+              (std::vector<std::string>{"intake", "coverage", "plan", "load", "operator", "layer", "model"}));
     EXPECT_EQ(told, levels(result));
     ASSERT_NE(result.loaded, nullptr);
     EXPECT_NE(result.loaded->executor, nullptr);
