@@ -486,8 +486,8 @@ double largest_row_norm(const State& state, const std::string& component) {
   return std::sqrt(top);
 }
 
-// (2 epsilon + (4 + n/64) 8u) max |v|, epsilon = (Dk + 10) u scale |q| max |k|: sum |q k| by its bound. A formula of
-// scores may add what grows with positions: 4u n more.
+// (2 epsilon + 120u + n/8 u) max |v|, epsilon = (Dk + 28) u scale |q| max |k|: sum |q k| by its bound, and the scores'
+// spread by twice that. A formula of scores may add what grows with positions: 4u n more.
 Ranges attend_ranges(const Case& c, const Outcome& wanted, bool on_device) {
   const Row q = c.operands[0].values();
   const auto width = at(last(c.operands[0]));
@@ -509,10 +509,10 @@ Ranges attend_ranges(const Case& c, const Outcome& wanted, bool on_device) {
   for (size_t first = 0; first < q.size(); first += width) {
     double squares = 0;
     for (size_t i = first; i < first + width; ++i) squares += q[i] * q[i];
-    const double epsilon = (static_cast<double>(width) + 10) * kUnit * std::fabs(c.attributes.get_float("scale")) *
+    const double epsilon = (static_cast<double>(width) + 28) * kUnit * std::fabs(c.attributes.get_float("scale")) *
                                std::sqrt(squares) * key +
                            positions;
-    tolerance.push_back((on_device ? 2 : 1) * (2 * epsilon + (4 + keys / 64) * 8 * kUnit) * value + 0x1p-126);
+    tolerance.push_back((on_device ? 2 : 1) * (2 * epsilon + (15 + keys / 64) * 8 * kUnit) * value + 0x1p-126);
   }
   return around(wanted, [&](size_t, size_t i, double) { return tolerance[i / out_width]; });
 }
