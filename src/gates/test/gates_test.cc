@@ -49,6 +49,7 @@ TEST(Gates, OpenOneAfterTheOther) {
   for (const auto backend : {catalog::Backend::kReference, catalog::Backend::kCpu}) {
     std::vector<std::string> told;
     GateOptions options = options_for(backend);
+    options.levels = {Level::kOperator, Level::kLayer, Level::kModel};
     options.gate_done = [&](const Gate& gate) { told.push_back(gate.level); };
     const AdaptResult result = run(adapt::golden_path(), options);
     EXPECT_TRUE(result.passed);
