@@ -4,7 +4,6 @@
 // derives what is allowed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,26 +12,10 @@
 
 #include "align/identity.h"
 #include "align/pack.h"
+#include "align/pair.h"
 #include "base/json_fwd.h"
 
 namespace firstlight::align {
-
-// Bin 0: equal; bin b: 2^(b-1) to 2^b - 1 representable numbers apart; the last: further, or not finite.
-inline constexpr size_t kUlpBins = 26;
-using UlpHistogram = std::array<int64_t, kUlpBins>;
-size_t ulp_bin(float a, float b);
-
-struct Distance {
-  double rel_l2 = 0;     // of the sampled rows; of the worst prompt
-  double worst_row = 0;  // of one row, against the larger of its own norm and a tenth of the usual one
-  int64_t worst_row_id = -1;
-  double max_abs = 0;  // of the rows kept whole
-  double cosine = 1;
-  UlpHistogram ulps{};    // of the rows kept whole
-  double mismatch = 0;    // integers: share of the rows whose numbers are not the same set
-  bool estimated = true;  // from sketches; false: every row was kept
-  bool finite = true;     // both sides have the same number of values that are not finite
-};
 
 struct ValueComparison {
   TapInfo info;
@@ -41,15 +24,6 @@ struct ValueComparison {
   std::optional<Distance> beyond;    // tested against rounded reference: what its rounding does not explain
   double allowed = 0;                // of rel_l2, or of the mismatch
   bool passed = true;
-};
-
-struct LogitsComparison {
-  int64_t rows = 0;
-  double top1 = 1, top5 = 1;  // share of rows with the same best token; of the best five that both have
-  double kl_bound = 0;        // mean over the rows: at least that far apart, from the largest logits
-  double kl_worst = 0;        // of the rows kept whole, exact
-  int64_t kl_rows = 0;
-  bool greedy_equal = true;  // as far as both have it
 };
 
 struct Growth {  // of a layer's result

@@ -407,6 +407,16 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(compare, common);
   add_run_flags(compare, flags);
 
+  CLI::App* vote =
+      add_verb(*baseline, line, "vote", "three packs or more: which of them is the outlier, layer by layer",
+               [&] { return verb_baseline_vote(common, flags); });
+  vote->add_option("PACK", flags.packs, "recordings of the same prompts; NAME=PACK gives one a name")->required();
+  vote->add_option("--model", common.model, "record this model as one more voter");
+  vote->add_option("--html", flags.html, "write the report to this file");
+  vote->add_flag("--all", flags.all, "print every value, not the layers and what is not agreed");
+  add_compute_flags(vote, common);
+  add_run_flags(vote, flags);
+
   CLI::App* locate = add_verb(*baseline, line, "locate", "the first wrong operator, the kind of fault, what to change",
                               [&] { return verb_baseline_locate(common, flags); });
   locate->add_option("PACK", flags.first, "the baseline (with --baseline: the model)")->required();

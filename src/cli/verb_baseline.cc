@@ -8,6 +8,7 @@
 #include "adapt/output_directory.h"
 #include "align/compare.h"
 #include "align/record.h"
+#include "align/vote.h"
 #include "base/file_map.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
@@ -261,6 +262,59 @@ Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags
     std::printf("%s", align::comparison_text(comparison, flags.all).c_str());
   }
   return comparison.passed ? 0 : 1;
+}
+
+namespace {
+
+// NAME=PACK; without a name the folder's, or the whole path where two folders have the same.
+Result<std::vector<align::Voter>> read_voters(const std::vector<std::string>& words) {
+  std::vector<align::Voter> voters;
+  std::vector<std::string> paths;
+  for (const std::string& word : words) {
+    const size_t sign = word.find('=');
+    const bool named = sign != std::string::npos && sign > 0 && word.find('/') > sign;
+    paths.push_back(named ? word.substr(sign + 1) : word);
+    voters.push_back({.name = named ? word.substr(0, sign) : base_name(word), .pack = {}});
+    voters.back().pack = FL_TRY(align::read_pack(paths.back()));
+  }
+  for (size_t i = 0; i < voters.size(); ++i) {
+    for (size_t j = i + 1; j < voters.size(); ++j) {
+      if (voters[i].name == voters[j].name) voters[i].name = paths[i], voters[j].name = paths[j];
+    }
+  }
+  return voters;
+}
+
+// The model as one more voter, with what the richest of the others keeps.
+Result<align::Voter> record_voter(const CommonFlags& common, const BaselineFlags& flags,
+                                  const std::vector<align::Voter>& others) {
+  const align::Pack* like = &others[0].pack;
+  for (const align::Voter& voter : others) {
+    if (voter.pack.taps.size() > like->taps.size()) like = &voter.pack;
+  }
+  const Bench bench = FL_TRY(set_up(common));
+  align::RecordOptions options = record_options(flags);
+  for (const align::TapInfo& tap : like->taps) {
+    options.operators = options.operators || (!tap.is_layer_output && tap.name != "logits");
+  }
+  const auto recording =
+      FL_TRY(align::record_like(bench.model.graph, *like, head_of(common, bench), options, bench.resources));
+  return align::Voter{.name = base_name(common.model) + " on " + common.backend, .pack = recording.pack};
+}
+
+}  // namespace
+
+Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& flags) {
+  std::vector<align::Voter> voters = FL_TRY(read_voters(flags.packs));
+  if (!common.model.empty()) voters.push_back(FL_TRY(record_voter(common, flags, voters)));
+  const auto result = FL_TRY(align::vote(voters));
+  if (!flags.html.empty()) FL_TRY(write_file(flags.html, align::vote_html(result)));
+  if (common.json) {
+    print_json(align::vote_json(result));
+  } else {
+    std::printf("%s", align::vote_text(result, flags.all).c_str());
+  }
+  return result.agreed() ? 0 : 1;
 }
 
 namespace {

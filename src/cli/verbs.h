@@ -115,7 +115,8 @@ struct BaselineFlags {
   std::string first, second;  // packs; `first` is a model with --baseline
   std::string baseline, rounded_pack, html;
   bool two_way = false;
-  bool exact = false;  // locate
+  bool exact = false;              // locate
+  std::vector<std::string> packs;  // vote
   bool all = false;
 };
 struct ConvertFlags {
@@ -169,6 +170,7 @@ Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags);
 Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& flags);
 Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags);
+Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_reproduce(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags& flags);

@@ -17,6 +17,22 @@ HISTOGRAM_BINS = 64
 LAYOUTS = [(32, 64), (16, 64), (16, 32), (8, 32), (8, 16), (8, 8), (8, 4), (4, 4), (4, 2), (4, 1)]
 MOST_INTEGERS = 64
 
+# What one matrix product's rounding leaves, relative, and how many of a layer's products have errors of their own
+# (docs/golden_pack.md, "What is compared"): what a recording's origin says as `rounding` and `products_per_layer`.
+ARITHMETIC = {
+    "float32": (3e-8, 9),
+    "bf16-products": (1.6e-3, 9),  # operands alone
+    "bfloat16": (2.0**-9, 12),  # every result too
+    "float16": (2.0**-12, 12),
+    "w8a8": (6.8e-3, 9),  # whole numbers of 8 bits in blocks of 32
+}
+
+
+def rounding_facts(arithmetic):
+    step, products = ARITHMETIC[arithmetic]
+    return {"rounding": f"{step:.3g}", "products_per_layer": str(products)}
+
+
 _U64 = np.uint64
 
 

@@ -228,7 +228,7 @@ def main():
         taps,
         listing["parameters"],
         origin={"kind": "transformers", "transformers": transformers.__version__, "torch": torch.__version__,
-                "dtype": args.dtype, "class": type(model).__name__},
+                "dtype": args.dtype, "class": type(model).__name__, **golden_pack.rounding_facts(args.dtype)},
         model=listing["model"],
         architecture=listing["architecture"],
         weights_hash=golden_pack.weights_hash(args.model),
