@@ -83,7 +83,7 @@ def main():
     widths = sorted({array.shape[1] for array in arrays})
     if len(widths) != 1:
         raise SystemExit(f"vocabularies of {widths}: one wanted")
-    tap = {"name": "logits", "layer": "head", "op": "", "width": widths[0], "rate": 1, "layer_output": True}
+    tap = {"name": "logits", "layer": "head", "op": "", "width": widths[0], "rate": 1, "integer": False, "layer_output": True}
     pack = golden_pack.Pack(
         [tap], 0,
         origin={"kind": "logits", "engine": engine, "arithmetic": args.arithmetic, "layers": str(layers),
