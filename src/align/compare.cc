@@ -50,6 +50,7 @@ void judge(ValueComparison& value, bool is_float32, double allowed) {
 }  // namespace
 
 Result<Comparison> compare(const Pack& baseline, const Pack& tested, const Pack* rounded, const Pack* exact) {
+  for (const Pack* pack : {&baseline, &tested}) FL_TRY(check_is_whole(*pack));
   for (const Pack* other : {&tested, rounded, exact}) {
     if (other != nullptr && other->layout.seed != baseline.layout.seed)
       return invalid_argument("the packs' sketches have different seeds");

@@ -22,6 +22,29 @@ int64_t sampled_row(int64_t i, int64_t sampled, int64_t num_rows) {
   return sampled <= 1 ? num_rows - 1 : i * (num_rows - 1) / (sampled - 1);
 }
 
+int64_t whole_rows(const TapInfo& info, const PromptRecord& prompt) {
+  return static_cast<int64_t>(prompt.tokens.size()) / info.rate;
+}
+
+std::vector<int32_t> sampled_rows(const PackLayout& layout, const TapInfo& info, const PromptRecord& prompt,
+                                  const TapRecord& record) {
+  const int64_t all = whole_rows(info, prompt), sampled = num_sampled(layout, all);
+  std::vector<int32_t> rows;
+  for (int64_t i = 0; i < sampled; ++i) {
+    const auto row = static_cast<int32_t>(sampled_row(i, sampled, all));
+    const bool here =
+        info.part.split != Split::kRows || std::binary_search(record.part_rows.begin(), record.part_rows.end(), row);
+    if (here) rows.push_back(row);
+  }
+  return rows;
+}
+
+Status check_is_whole(const Pack& pack) {
+  if (pack.ranks < 2) return ok_status();
+  return invalid_argument("a recording of rank " + std::to_string(pack.rank) + " of " + std::to_string(pack.ranks) +
+                          ": put the ranks together first (baseline join)");
+}
+
 std::string tokens_hash(const std::vector<int32_t>& tokens) {
   uint64_t hash = mix64(tokens.size());
   for (const int32_t token : tokens) hash = mix64(hash ^ static_cast<uint64_t>(static_cast<uint32_t>(token)));

@@ -28,6 +28,22 @@ inline constexpr size_t kHistogramBins = 64;
 using Histogram = std::array<int32_t, kHistogramBins>;
 size_t histogram_bin(float value);
 
+// How what a rank of a sharded run has of a value makes up the whole one (join.h).
+enum class Split : uint8_t {
+  kWhole,     // all of it: every rank computes it, or one rank alone runs its layer
+  kFeatures,  // some columns, in one piece
+  kSum,       // a term of a sum, before it is summed over the ranks
+  kRows,      // some rows: TapRecord::part_rows says which
+};
+
+struct TapPart {
+  Split split = Split::kWhole;
+  int64_t part = 0, parts = 1;  // number `part` of so many that make up the whole
+  int64_t first_feature = 0;    // kFeatures: the first column, of so many
+  int64_t whole_width = 0;
+  int64_t place = 0;  // among the whole model's values
+};
+
 struct TapInfo {
   std::string name;
   std::string layer;
@@ -35,8 +51,9 @@ struct TapInfo {
   bool is_integer = false;
   bool is_layer_output = false;
   bool is_module_output = false;
-  int64_t width = 0;  // elements per row
+  int64_t width = 0;  // elements per row, of this part
   int64_t rate = 1;   // tokens per row
+  TapPart part;       // of recordings of ranks
   double noise = 0;   // how far the same code in float32 is from this recording, relative L2; 0: not measured
 };
 
@@ -44,10 +61,11 @@ struct TapRecord {
   Statistics statistics;
   Histogram histogram{};
   int64_t num_rows = 0;
-  std::vector<float> norms;      // [sampled rows]: L2
-  std::vector<float> sketch;     // [sampled rows, projections]
-  std::vector<int32_t> row_ids;  // rows kept whole, ascending
-  std::vector<float> rows;       // [row_ids, width]
+  std::vector<int32_t> part_rows;  // Split::kRows: the whole value's rows that are here, ascending; else empty
+  std::vector<float> norms;        // [sampled rows]: L2
+  std::vector<float> sketch;       // [sampled rows, projections]
+  std::vector<int32_t> row_ids;    // rows kept whole, ascending
+  std::vector<float> rows;         // [row_ids, width]
 };
 
 struct PromptRecord {
@@ -78,11 +96,21 @@ struct Pack {
   PackLayout layout;
   std::vector<TapInfo> taps;
   std::vector<PromptRecord> prompts;
+  int64_t rank = 0, ranks = 1;  // of a sharded run; of one rank alone only parts may be here
 };
+
+// Rows of a value, or of the whole one that it is a part of.
+int64_t whole_rows(const TapInfo& info, const PromptRecord& prompt);
+// The sampled rows of a value by their number in the whole: of a part of the rows, those of the whole's sample in it.
+std::vector<int32_t> sampled_rows(const PackLayout& layout, const TapInfo& info, const PromptRecord& prompt,
+                                  const TapRecord& record);
 
 // Row number `i` of the sampled ones, of `num_rows` rows of which `sampled` are: the first and the last are among them.
 int64_t sampled_row(int64_t i, int64_t sampled, int64_t num_rows);
 int64_t num_sampled(const PackLayout& layout, int64_t num_rows);
+
+// Errors: kInvalidArgument for what one rank of several has: it is to be joined first.
+Status check_is_whole(const Pack& pack);
 
 // Hash of a prompt's ids.
 std::string tokens_hash(const std::vector<int32_t>& tokens);

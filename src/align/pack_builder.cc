@@ -21,16 +21,12 @@ constexpr int64_t kMostIntegers = 64;  // columns of an integer tap whose rows a
 constexpr std::array<std::pair<int64_t, int64_t>, 10> kLayouts = {
     {{32, 64}, {16, 64}, {16, 32}, {8, 32}, {8, 16}, {8, 8}, {8, 4}, {4, 4}, {4, 2}, {4, 1}}};
 
-int64_t rows_of(const TapInfo& info, const PromptRecord& prompt) {
-  return static_cast<int64_t>(prompt.tokens.size()) / info.rate;
-}
-
 int64_t sketch_bytes(const Pack& pack, const PackLayout& layout) {
   int64_t bytes = kFixedBytes + static_cast<int64_t>(pack.taps.size()) * kTapHead;
   for (const PromptRecord& prompt : pack.prompts) {
     bytes += static_cast<int64_t>(prompt.tokens.size()) * 8 + kPromptHead;
     for (const TapInfo& tap : pack.taps) {
-      const int64_t rows = num_sampled(layout, rows_of(tap, prompt));
+      const int64_t rows = num_sampled(layout, whole_rows(tap, prompt));
       bytes += static_cast<int64_t>(4 * (kNumStatistics + kHistogramBins)) + 4 * rows * (1 + layout.projections);
       if (tap.name == "logits") bytes += rows * (8 * kTopLogits + 4);
     }
@@ -43,12 +39,21 @@ void keep(std::vector<int32_t>& ids, int64_t row) {
   if (place == ids.end() || *place != row) ids.insert(place, static_cast<int32_t>(row));
 }
 
+bool is_here(const TapInfo& info, const TapRecord& record, int64_t row) {
+  return info.part.split != Split::kRows ||
+         std::binary_search(record.part_rows.begin(), record.part_rows.end(), static_cast<int32_t>(row));
+}
+
 }  // namespace
 
 PackBuilder::PackBuilder(Pack pack) : pack_(std::move(pack)) {
   for (PromptRecord& prompt : pack_.prompts) {
     prompt.taps.resize(pack_.taps.size());
-    for (size_t t = 0; t < pack_.taps.size(); ++t) prompt.taps[t].num_rows = rows_of(pack_.taps[t], prompt);
+    for (size_t t = 0; t < pack_.taps.size(); ++t) {
+      TapRecord& record = prompt.taps[t];
+      record.num_rows = pack_.taps[t].part.split == Split::kRows ? static_cast<int64_t>(record.part_rows.size())
+                                                                 : whole_rows(pack_.taps[t], prompt);
+    }
   }
 }
 
@@ -109,12 +114,15 @@ void PackBuilder::choose_rows(const std::set<std::string>& full, int64_t left) {
       for (size_t t = 0; t < pack_.taps.size(); ++t) {
         TapRecord& record = prompt.taps[t];
         if (!wanted(pack_.taps[t]) || record.num_rows == 0) continue;
-        const int64_t begin = first < 0 ? 0 : record.num_rows - 1 - std::min(last, record.num_rows - 1);
-        const int64_t end = first < 0 ? record.num_rows : begin + 1;
+        const int64_t all = whole_rows(pack_.taps[t], prompt);
+        const int64_t begin = first < 0 ? 0 : all - 1 - std::min(last, all - 1);
+        const int64_t end = first < 0 ? all : begin + 1;
         const int64_t bytes = (end - begin) * (4 * pack_.taps[t].width + 4);
         if (bytes > left) continue;
         left -= bytes;
-        for (int64_t row = begin; row < end; ++row) keep(record.row_ids, row);
+        for (int64_t row = begin; row < end; ++row) {
+          if (is_here(pack_.taps[t], record, row)) keep(record.row_ids, row);
+        }
       }
     }
   };
@@ -134,8 +142,13 @@ void PackBuilder::choose_rows(const std::set<std::string>& full, int64_t left) {
       if (!full.contains("all") && !full.contains(pack_.taps[t].name)) continue;
       const auto before = static_cast<int64_t>(prompt.taps[t].row_ids.size());
       full_bytes_ += (prompt.taps[t].num_rows - before) * (4 * pack_.taps[t].width + 4);
-      prompt.taps[t].row_ids.resize(static_cast<size_t>(prompt.taps[t].num_rows));
-      std::iota(prompt.taps[t].row_ids.begin(), prompt.taps[t].row_ids.end(), 0);
+      TapRecord& record = prompt.taps[t];
+      if (pack_.taps[t].part.split == Split::kRows) {
+        record.row_ids = record.part_rows;
+      } else {
+        record.row_ids.resize(static_cast<size_t>(record.num_rows));
+        std::iota(record.row_ids.begin(), record.row_ids.end(), 0);
+      }
     }
   }
 }
@@ -143,10 +156,12 @@ void PackBuilder::choose_rows(const std::set<std::string>& full, int64_t left) {
 void PackBuilder::allocate() {
   const auto projections = static_cast<size_t>(pack_.layout.projections);
   sums_.assign(pack_.prompts.size(), std::vector<Sums>(pack_.taps.size()));
+  sampled_.clear();
   for (PromptRecord& prompt : pack_.prompts) {
+    auto& of_prompt = sampled_.emplace_back();
     for (size_t t = 0; t < pack_.taps.size(); ++t) {
       TapRecord& record = prompt.taps[t];
-      const auto sampled = static_cast<size_t>(num_sampled(pack_.layout, record.num_rows));
+      const size_t sampled = of_prompt.emplace_back(sampled_rows(pack_.layout, pack_.taps[t], prompt, record)).size();
       record.norms.assign(sampled, 0);
       record.sketch.assign(sampled * projections, 0);
       record.rows.assign(record.row_ids.size() * static_cast<size_t>(pack_.taps[t].width), 0);
@@ -184,12 +199,17 @@ void PackBuilder::add(size_t tap, size_t prompt, int64_t first_row, const tensor
       scratch_.assign(from, from + width);
       values = scratch_;
     }
-    add_row(info, record.taps[tap], sums_[prompt][tap], first_row + r, values);
-    if (info.name == "logits") add_logits(record, first_row + r, record.taps[tap].num_rows, values);
+    const TapRecord& kept = record.taps[tap];
+    const int64_t row = kept.part_rows.empty() ? first_row + r : kept.part_rows[static_cast<size_t>(first_row + r)];
+    const auto& sampled = sampled_[prompt][tap];
+    const auto place = std::lower_bound(sampled.begin(), sampled.end(), static_cast<int32_t>(row));
+    const int64_t at = place == sampled.end() || *place != row ? -1 : place - sampled.begin();
+    add_row(info, record.taps[tap], sums_[prompt][tap], row, at, values);
+    if (info.name == "logits" && info.part.split != Split::kSum && at >= 0) add_logits(info, record, at, values);
   }
 }
 
-void PackBuilder::add_row(const TapInfo& info, TapRecord& record, Sums& sums, int64_t row,
+void PackBuilder::add_row(const TapInfo& info, TapRecord& record, Sums& sums, int64_t row, int64_t sampled,
                           std::span<const float> values) {
   double squares = 0;
   for (const float value : values) {
@@ -210,37 +230,34 @@ void PackBuilder::add_row(const TapInfo& info, TapRecord& record, Sums& sums, in
     }
   }
   sums.squares += squares;
-  const auto sampled = static_cast<int64_t>(record.norms.size());
-  for (int64_t i = 0; i < sampled; ++i) {
-    if (sampled_row(i, sampled, record.num_rows) != row) continue;
+  if (sampled >= 0) {
     const auto projections = static_cast<size_t>(pack_.layout.projections);
-    record.norms[static_cast<size_t>(i)] = static_cast<float>(std::sqrt(squares));
+    record.norms[static_cast<size_t>(sampled)] = static_cast<float>(std::sqrt(squares));
     sketch_row(values, pack_.layout.seed,
-               std::span(record.sketch).subspan(static_cast<size_t>(i) * projections, projections));
+               std::span(record.sketch).subspan(static_cast<size_t>(sampled) * projections, projections),
+               info.part.first_feature);
   }
   const auto kept = std::lower_bound(record.row_ids.begin(), record.row_ids.end(), static_cast<int32_t>(row));
   if (kept == record.row_ids.end() || *kept != row) return;
   std::copy(values.begin(), values.end(), record.rows.begin() + (kept - record.row_ids.begin()) * info.width);
 }
 
-void PackBuilder::add_logits(PromptRecord& prompt, int64_t row, int64_t num_rows, std::span<const float> values) {
-  const auto sampled = static_cast<int64_t>(prompt.log_sum_exp.size());
-  for (int64_t i = 0; i < sampled; ++i) {
-    if (sampled_row(i, sampled, num_rows) != row) continue;
-    std::vector<int32_t> order(values.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto value = [&](int32_t id) { return values[static_cast<size_t>(id)]; };
-    const auto best = std::min<size_t>(static_cast<size_t>(kTopLogits), order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(best), order.end(),
-                      [&](int32_t a, int32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
-    double sum = 0;
-    for (const float x : values) sum += std::exp(static_cast<double>(x) - static_cast<double>(value(order[0])));
-    prompt.log_sum_exp[static_cast<size_t>(i)] =
-        static_cast<float>(static_cast<double>(value(order[0])) + std::log(sum));
-    for (size_t k = 0; k < best; ++k) {
-      prompt.top_ids[static_cast<size_t>(i * kTopLogits) + k] = order[k];
-      prompt.top_logits[static_cast<size_t>(i * kTopLogits) + k] = value(order[k]);
-    }
+void PackBuilder::add_logits(const TapInfo& info, PromptRecord& prompt, int64_t sampled,
+                             std::span<const float> values) {
+  std::vector<int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto value = [&](int32_t id) { return values[static_cast<size_t>(id)]; };
+  const auto best = std::min<size_t>(static_cast<size_t>(kTopLogits), order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(best), order.end(),
+                    [&](int32_t a, int32_t b) { return value(a) != value(b) ? value(a) > value(b) : a < b; });
+  double sum = 0;
+  for (const float x : values) sum += std::exp(static_cast<double>(x) - static_cast<double>(value(order[0])));
+  prompt.log_sum_exp[static_cast<size_t>(sampled)] =
+      static_cast<float>(static_cast<double>(value(order[0])) + std::log(sum));
+  for (size_t k = 0; k < best; ++k) {
+    const size_t place = static_cast<size_t>(sampled * kTopLogits) + k;
+    prompt.top_ids[place] = order[k] + static_cast<int32_t>(info.part.first_feature);
+    prompt.top_logits[place] = value(order[k]);
   }
 }
 

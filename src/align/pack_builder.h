@@ -22,7 +22,8 @@ class PackBuilder {
   // statistics alone.
   static PackBuilder like(Pack pack, const Pack& other);
 
-  // Rows [first_row, first_row + rows) of one tap; every row once, in any order. f32 or i32.
+  // Rows [first_row, first_row + rows) of one tap; every row once, in any order. f32 or i32. Of a part of the rows
+  // (Split::kRows; `pack` has their part_rows), rows of that part.
   void add(size_t tap, size_t prompt, int64_t first_row, const tensor::View& rows);
 
   const Pack& pack() const { return pack_; }
@@ -43,12 +44,15 @@ class PackBuilder {
   Status choose_layout(int64_t limit, int64_t& left);
   void choose_rows(const std::set<std::string>& full, int64_t left);
   void allocate();
-  void add_row(const TapInfo& info, TapRecord& record, Sums& sums, int64_t row, std::span<const float> values);
-  void add_logits(PromptRecord& prompt, int64_t row, int64_t num_rows, std::span<const float> values);
+  // `row` is the number in the whole value; `sampled`: its place among the sampled rows, negative where it is none.
+  void add_row(const TapInfo& info, TapRecord& record, Sums& sums, int64_t row, int64_t sampled,
+               std::span<const float> values);
+  static void add_logits(const TapInfo& info, PromptRecord& prompt, int64_t sampled, std::span<const float> values);
 
   Pack pack_;
   int64_t full_bytes_ = 0;
-  std::vector<std::vector<Sums>> sums_;  // [prompt][tap]
+  std::vector<std::vector<Sums>> sums_;                     // [prompt][tap]
+  std::vector<std::vector<std::vector<int32_t>>> sampled_;  // [prompt][tap]: rows
   std::vector<float> scratch_;
 };
 

@@ -21,14 +21,27 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "firstlight.golden_pack";
 constexpr int kVersion = 1;
+constexpr int kRankVersion = 2;  // what one rank has: no reader of wholes may take it for one
 
-Json tap_json(const TapInfo& tap) {
+constexpr std::array<const char*, 4> kSplits = {"whole", "features", "sum", "rows"};
+
+Json tap_json(const TapInfo& tap, bool of_rank) {
   Json json = {{"name", tap.name}, {"layer", tap.layer}, {"op", tap.op}, {"width", tap.width}};
   if (tap.rate != 1) json["rate"] = tap.rate;
   if (tap.is_integer) json["integer"] = true;
   if (tap.is_layer_output) json["layer_output"] = true;
   if (tap.is_module_output) json["module_output"] = true;
   if (tap.noise > 0) json["noise"] = tap.noise;
+  if (!of_rank) return json;
+  const TapPart& part = tap.part;
+  json["part"] = {{"split", kSplits[static_cast<size_t>(part.split)]},
+                  {"part", part.part},
+                  {"parts", part.parts},
+                  {"place", part.place}};
+  if (part.split == Split::kFeatures) {
+    json["part"]["first"] = part.first_feature;
+    json["part"]["whole"] = part.whole_width;
+  }
   return json;
 }
 
@@ -37,28 +50,30 @@ Json manifest_json(const Pack& pack) {
   for (const PromptRecord& prompt : pack.prompts) {
     prompts.push_back({{"tokens", prompt.tokens}, {"hash", tokens_hash(prompt.tokens)}, {"greedy", prompt.greedy}});
   }
-  for (const TapInfo& tap : pack.taps) taps.push_back(tap_json(tap));
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"origin", pack.origin},
-          {"model", pack.model},
-          {"architecture", pack.architecture},
-          {"parameters", pack.parameters},
-          {"weights_hash", pack.weights_hash},
-          {"spec", pack.spec},
-          {"spec_hash", pack.spec_hash},
-          {"layout",
-           {{"seed", pack.layout.seed},
-            {"projections", pack.layout.projections},
-            {"sampled_rows", pack.layout.sampled_rows}}},
-          {"prompts", std::move(prompts)},
-          {"taps", std::move(taps)}};
+  for (const TapInfo& tap : pack.taps) taps.push_back(tap_json(tap, pack.ranks > 1));
+  Json json = {{"format", kFormat},
+               {"version", pack.ranks > 1 ? kRankVersion : kVersion},
+               {"origin", pack.origin},
+               {"model", pack.model},
+               {"architecture", pack.architecture},
+               {"parameters", pack.parameters},
+               {"weights_hash", pack.weights_hash},
+               {"spec", pack.spec},
+               {"spec_hash", pack.spec_hash},
+               {"layout",
+                {{"seed", pack.layout.seed},
+                 {"projections", pack.layout.projections},
+                 {"sampled_rows", pack.layout.sampled_rows}}},
+               {"prompts", std::move(prompts)},
+               {"taps", std::move(taps)}};
+  if (pack.ranks > 1) json["rank"] = {{"index", pack.rank}, {"count", pack.ranks}};
+  return json;
 }
 
 // One prompt as the tensors it is stored in.
 struct Flat {
   std::vector<float> statistics, norms, sketch, rows, top_logits, log_sum_exp;
-  std::vector<int32_t> histogram, num_kept, row_ids, top_ids;
+  std::vector<int32_t> histogram, num_kept, row_ids, top_ids, num_part_rows, part_rows;
 
   // Calls visit(name, vector) for each.
   template <typename Self, typename Visit>
@@ -73,14 +88,21 @@ struct Flat {
     visit("top_ids", self.top_ids);
     visit("top_logits", self.top_logits);
     visit("log_sum_exp", self.log_sum_exp);
+    visit("num_part_rows", self.num_part_rows);
+    visit("part_rows", self.part_rows);
   }
 };
 
 void append(auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-Flat flatten(const PromptRecord& prompt) {
+Flat flatten(const Pack& pack, const PromptRecord& prompt) {
   Flat flat;
-  for (const TapRecord& tap : prompt.taps) {
+  for (size_t t = 0; t < pack.taps.size(); ++t) {
+    const TapRecord& tap = prompt.taps[t];
+    if (pack.taps[t].part.split == Split::kRows) {
+      flat.num_part_rows.push_back(static_cast<int32_t>(tap.part_rows.size()));
+      append(flat.part_rows, tap.part_rows);
+    }
     const Statistics& s = tap.statistics;
     append(flat.statistics, std::array{s.min, s.max, s.mean, s.rms, s.absmax, s.count, s.not_finite, s.zeros});
     append(flat.histogram, tap.histogram);
@@ -123,7 +145,7 @@ class Cursor {
 };
 
 // Numbers that a recording can not have.
-Status check_tap(const TapRecord& tap) {
+Status check_tap(const TapRecord& tap, int64_t whole) {
   const Statistics& s = tap.statistics;
   for (const float count : {s.count, s.not_finite, s.zeros}) {
     if (!std::isfinite(count) || count < 0) return invalid_data("statistics that are no counts");
@@ -135,9 +157,9 @@ Status check_tap(const TapRecord& tap) {
   if (!std::all_of(tap.sketch.begin(), tap.sketch.end(), [](float one) { return std::isfinite(one); }))
     return invalid_data("a sketch that is not finite");
   for (size_t i = 0; i < tap.row_ids.size(); ++i) {
-    if (tap.row_ids[i] < (i == 0 ? 0 : tap.row_ids[i - 1] + 1) || tap.row_ids[i] >= tap.num_rows)
+    if (tap.row_ids[i] < (i == 0 ? 0 : tap.row_ids[i - 1] + 1) || tap.row_ids[i] >= whole)
       return invalid_data("row " + std::to_string(tap.row_ids[i]) + " kept, ascending ones below " +
-                          std::to_string(tap.num_rows) + " wanted");
+                          std::to_string(whole) + " wanted");
   }
   if (s.not_finite == 0 && !std::all_of(tap.rows.begin(), tap.rows.end(), is_plain))
     return invalid_data("a row that is not finite, where the statistics know of none");
@@ -153,12 +175,30 @@ Status check_top(const PromptRecord& prompt) {
   return ok_status();
 }
 
+// Which rows of the whole a part has: ascending, each within it.
+Status read_part_rows(const TapInfo& info, Cursor<int32_t>& counts, Cursor<int32_t>& rows, TapRecord& tap) {
+  std::vector<int32_t> count;
+  FL_TRY(counts.take(1, count));
+  if (count[0] < 0 || count[0] > tap.num_rows)
+    return invalid_data(info.name + ": a part with more rows than the whole");
+  FL_TRY(rows.take(static_cast<size_t>(count[0]), tap.part_rows));
+  int64_t before = -1;
+  for (const int32_t row : tap.part_rows) {
+    if (row <= before || row >= tap.num_rows) return invalid_data(info.name + ": part_rows that are no rows in order");
+    before = row;
+  }
+  tap.num_rows = count[0];
+  return ok_status();
+}
+
 Status unflatten(const Flat& flat, const Pack& pack, PromptRecord& prompt) {
   Cursor<float> statistics(flat.statistics), norms(flat.norms), sketch(flat.sketch), rows(flat.rows);
   Cursor<int32_t> histogram(flat.histogram), num_kept(flat.num_kept), row_ids(flat.row_ids);
+  Cursor<int32_t> num_part_rows(flat.num_part_rows), part_rows(flat.part_rows);
   for (const TapInfo& info : pack.taps) {
     TapRecord& tap = prompt.taps.emplace_back();
-    tap.num_rows = static_cast<int64_t>(prompt.tokens.size()) / info.rate;
+    tap.num_rows = whole_rows(info, prompt);
+    if (info.part.split == Split::kRows) FL_TRY(read_part_rows(info, num_part_rows, part_rows, tap));
     std::vector<float> s;
     std::vector<int32_t> h, kept;
     FL_TRY(statistics.take(kNumStatistics, s));
@@ -166,13 +206,13 @@ Status unflatten(const Flat& flat, const Pack& pack, PromptRecord& prompt) {
     FL_TRY(num_kept.take(1, kept));
     tap.statistics = {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]};
     std::copy(h.begin(), h.end(), tap.histogram.begin());
-    const auto sampled = static_cast<size_t>(num_sampled(pack.layout, tap.num_rows));
+    const size_t sampled = sampled_rows(pack.layout, info, prompt, tap).size();
     FL_TRY(norms.take(sampled, tap.norms));
     FL_TRY(sketch.take(sampled * static_cast<size_t>(pack.layout.projections), tap.sketch));
     if (kept[0] < 0 || kept[0] > tap.num_rows) return invalid_data(info.name + ": more rows kept than there are");
     FL_TRY(row_ids.take(static_cast<size_t>(kept[0]), tap.row_ids));
     FL_TRY(rows.take(tap.row_ids.size() * static_cast<size_t>(info.width), tap.rows));
-    FL_TRY(check_tap(tap).with_context(info.name));
+    FL_TRY(check_tap(tap, whole_rows(info, prompt)).with_context(info.name));
   }
   if (!rows.at_end() || !sketch.at_end() || !statistics.at_end())
     return invalid_data("more numbers than the manifest asks for");
@@ -231,9 +271,30 @@ Result<std::vector<int32_t>> read_ids(const Json& object, const char* key) {
   return ids;
 }
 
-constexpr int64_t kMostWidth = int64_t{1} << 32, kMostTaps = 1 << 20;
+constexpr int64_t kMostWidth = int64_t{1} << 32, kMostTaps = 1 << 20, kMostRanks = 1 << 16;
 
-Status read_taps(const Json& list, Pack& pack) {
+Status read_part(const Json& json, TapInfo& tap) {
+  const auto found = json.find("part");
+  if (found == json.end()) return invalid_data("'part' is missing");
+  const std::string split = FL_TRY(field(*found, "split", std::string()));
+  const auto place = std::find(kSplits.begin(), kSplits.end(), split);
+  if (place == kSplits.end()) return invalid_data("'split' holds " + split);
+  TapPart& part = tap.part;
+  part.split = static_cast<Split>(place - kSplits.begin());
+  part.part = FL_TRY(field(*found, "part", int64_t{0}));
+  part.parts = FL_TRY(field(*found, "parts", int64_t{0}));
+  part.place = FL_TRY(field(*found, "place", int64_t{0}));
+  part.first_feature = FL_TRY(field(*found, "first", int64_t{0}));
+  part.whole_width = FL_TRY(field(*found, "whole", int64_t{0}));
+  const bool fits =
+      part.split != Split::kFeatures || (part.first_feature >= 0 && part.whole_width <= kMostWidth &&
+                                         tap.width <= kMostWidth && part.first_feature <= part.whole_width - tap.width);
+  if (part.parts < 1 || part.parts > kMostRanks || part.part < 0 || part.part >= part.parts || !fits)
+    return invalid_data("'part' holds " + dump_json(*found));
+  return ok_status();
+}
+
+Status read_taps(const Json& list, bool of_rank, Pack& pack) {
   if (!list.is_array() || static_cast<int64_t>(list.size()) > kMostTaps) return invalid_data("a list 'taps' wanted");
   for (const Json& json : list) {
     TapInfo tap;
@@ -246,6 +307,7 @@ Status read_taps(const Json& list, Pack& pack) {
     tap.is_integer = FL_TRY(field(json, "integer", false));
     tap.is_layer_output = FL_TRY(field(json, "layer_output", false));
     tap.is_module_output = FL_TRY(field(json, "module_output", false));
+    if (of_rank) FL_TRY(read_part(json, tap).with_context(tap.name));
     if (tap.name.empty() || tap.width < 1 || tap.width > kMostWidth || tap.rate < 1)
       return invalid_data("tap " + dump_json(json));
     pack.taps.push_back(std::move(tap));
@@ -265,7 +327,8 @@ Status read_layout(const Json& json, PackLayout& layout) {
 Status read_manifest(const Json& json, Pack& pack) {
   if (FL_TRY(field(json, "format", std::string())) != kFormat) return invalid_data("not a golden pack");
   const int64_t version = FL_TRY(field(json, "version", int64_t{0}));
-  if (version != kVersion) {
+  const bool of_rank = version == kRankVersion;
+  if (version != kVersion && !of_rank) {
     return invalid_data("version " + std::to_string(version) + ", " + std::to_string(kVersion) + " wanted");
   }
   for (const char* key : {"origin", "layout", "prompts", "taps"}) {
@@ -281,7 +344,14 @@ Status read_manifest(const Json& json, Pack& pack) {
   pack.spec = FL_TRY(field(json, "spec", std::string()));
   pack.spec_hash = FL_TRY(field(json, "spec_hash", std::string()));
   FL_TRY(read_layout(json["layout"], pack.layout));
-  FL_TRY(read_taps(json["taps"], pack));
+  if (of_rank) {
+    if (!json.contains("rank")) return invalid_data("'rank' is missing");
+    pack.rank = FL_TRY(field(json["rank"], "index", int64_t{-1}));
+    pack.ranks = FL_TRY(field(json["rank"], "count", int64_t{0}));
+    if (pack.ranks < 2 || pack.ranks > kMostRanks || pack.rank < 0 || pack.rank >= pack.ranks)
+      return invalid_data("'rank' holds " + dump_json(json["rank"]));
+  }
+  FL_TRY(read_taps(json["taps"], of_rank, pack));
   if (!json["prompts"].is_array()) return invalid_data("a list 'prompts' wanted");
   for (const Json& prompt : json["prompts"]) {
     PromptRecord& record = pack.prompts.emplace_back();
@@ -301,7 +371,7 @@ Status write_pack(const Pack& pack, const std::string& directory, int64_t limit)
   const std::string manifest = dump_json(manifest_json(pack), 1) + "\n";
   auto total = static_cast<int64_t>(manifest.size());
   for (size_t p = 0; p < pack.prompts.size(); ++p) {
-    flats.push_back(flatten(pack.prompts[p]));
+    flats.push_back(flatten(pack, pack.prompts[p]));
     Flat::visit(flats.back(), [&](const char* part, const auto& values) {
       if (values.empty()) return;
       plans.push_back({tensor_name(p, part), dtype_of(values), {static_cast<int64_t>(values.size())}});

@@ -34,16 +34,19 @@ uint64_t mix64(uint64_t x) {
 
 bool is_plain(float value) { return std::abs(value) <= 0x1p100f; }
 
-void sketch_row(std::span<const float> row, uint64_t seed, std::span<float> out) {
+void sketch_row(std::span<const float> row, uint64_t seed, std::span<float> out, int64_t first) {
   std::array<float, kBlock> finite{};
   std::array<double, 256> sums{};
   const size_t width = std::min(out.size(), sums.size());
-  for (size_t at = 0; at < row.size(); at += kBlock) {
-    const size_t count = std::min(kBlock, row.size() - at);
+  const auto shift = static_cast<size_t>(first) % kBlock;  // columns of the first block that are before this part
+  for (size_t at = 0, block = static_cast<size_t>(first) / kBlock; at < row.size(); ++block) {
+    const size_t skip = at == 0 ? shift : 0;
+    const size_t count = std::min(kBlock - skip, row.size() - at);
     for (size_t i = 0; i < count; ++i) finite[i] = is_plain(row[at + i]) ? row[at + i] : 0.0f;
     for (size_t j = 0; j < width; ++j) {
-      sums[j] += signed_sum({finite.data(), count}, mix64(seed + j * kProjectionStep + at / kBlock * kBlockStep));
+      sums[j] += signed_sum({finite.data(), count}, mix64(seed + j * kProjectionStep + block * kBlockStep) >> skip);
     }
+    at += count;
   }
   for (size_t j = 0; j < width; ++j) out[j] = static_cast<float>(sums[j]);
 }

@@ -16,8 +16,9 @@ bool is_plain(float value);
 
 // out[j] = sum over i of s(j, i) row[i], with s(j, i) = -1 where bit i % 64 of
 // mix64(seed + j 0x9e3779b97f4a7c15 + (i / 64) 0xd1342543de82ef95) is set, else 1. Summed in double; values that are
-// not plain count as 0.
-void sketch_row(std::span<const float> row, uint64_t seed, std::span<float> out);
+// not plain count as 0. A part of a row from column `first` on is projected as it is within the whole row: the sketch
+// of a row is the sum of its parts' sketches, as that of a sum of rows is the sum of theirs.
+void sketch_row(std::span<const float> row, uint64_t seed, std::span<float> out, int64_t first = 0);
 
 // Of the rows whose sketches these are: the squared distance, and the product; unbiased, with a relative deviation of
 // about the root of 2 over the number of projections.

@@ -48,6 +48,7 @@ Status check_voters(const std::vector<Voter>& voters) {
   }
   std::set<std::string> names;
   for (const Voter& voter : voters) {
+    FL_TRY(check_is_whole(voter.pack).with_context(voter.name));
     if (!names.insert(voter.name).second) return invalid_argument("two voters are called " + voter.name);
   }
   return ok_status();

@@ -89,7 +89,7 @@ struct VoteResult {
 Result<VoteResult> vote(const std::vector<Voter>& voters);
 
 Json vote_json(const VoteResult& result);
-// A table for a terminal: layers and whatever is not agreed; `all`: every value.
+// A table for a terminal: layers, and what is not agreed in those where somebody leaves; `all`: every value.
 std::string vote_text(const VoteResult& result, bool all);
 // One page without anything outside it.
 std::string vote_html(const VoteResult& result);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "align/page.h"
 #include "align/vote.h"
@@ -258,14 +259,17 @@ Json vote_json(const VoteResult& result) {
 }
 
 std::string vote_text(const VoteResult& result, bool all) {
+  std::set<std::string> layers;  // where somebody leaves: shown value by value
+  for (const Outlier& outlier : result.outliers) layers.insert(result.values[outlier.first].info.layer);
+  if (result.first_open) layers.insert(result.values[*result.first_open].info.layer);
   std::string out;
   for (const std::string& line : voter_lines(result)) out += line + "\n";
   out += format("\n%-44s %-11s", "value: distance from the group's centre", "operator");
   for (size_t v = 0; v < result.names.size(); ++v) out += format(" %9zu ", v + 1);
   out += "\n";
   for (const VoteValue& value : result.values) {
-    const bool shown =
-        all || value.info.is_layer_output || value.info.name == "logits" || value.verdict != Verdict::kAgreed;
+    const bool apart = value.verdict != Verdict::kAgreed && layers.contains(value.info.layer);
+    const bool shown = all || apart || value.info.is_layer_output || value.info.name == "logits";
     if (!shown) continue;
     out += format("%-44s %-11s", value.info.name.c_str(), value.info.op.c_str());
     for (size_t v = 0; v < result.names.size(); ++v) out += format(" %10s", cell(value, v).c_str());

@@ -417,6 +417,11 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(vote, common);
   add_run_flags(vote, flags);
 
+  CLI::App* join = add_verb(*baseline, line, "join", "recordings of the ranks of a sharded run, put together",
+                            [&] { return verb_baseline_join(common, flags); });
+  join->add_option("PACK", flags.packs, "one recording per rank, all of them")->required();
+  join->add_option("-o", flags.output, "directory to write")->required();
+
   CLI::App* locate = add_verb(*baseline, line, "locate", "the first wrong operator, the kind of fault, what to change",
                               [&] { return verb_baseline_locate(common, flags); });
   locate->add_option("PACK", flags.first, "the baseline (with --baseline: the model)")->required();

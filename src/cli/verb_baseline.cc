@@ -7,6 +7,7 @@
 
 #include "adapt/output_directory.h"
 #include "align/compare.h"
+#include "align/join.h"
 #include "align/record.h"
 #include "align/vote.h"
 #include "base/file_map.h"
@@ -315,6 +316,33 @@ Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& f
     std::printf("%s", align::vote_text(result, flags.all).c_str());
   }
   return result.agreed() ? 0 : 1;
+}
+
+Result<int> verb_baseline_join(const CommonFlags& common, const BaselineFlags& flags) {
+  std::vector<align::Pack> ranks;
+  for (const std::string& path : flags.packs) ranks.push_back(FL_TRY(align::read_pack(path)));
+  const auto joined = FL_TRY(align::join_ranks(ranks));
+  FL_TRY(align::write_pack(joined.pack, flags.output, 0));
+  if (common.json) {
+    Json findings = Json::array();
+    for (const align::ReplicaFinding& finding : joined.findings) {
+      findings.push_back(
+          {{"name", finding.name}, {"ranks", {finding.rank_a, finding.rank_b}}, {"rel_l2", finding.rel_l2}});
+    }
+    print_json({{"pack", flags.output},
+                {"ranks", ranks.size()},
+                {"values", joined.pack.taps.size()},
+                {"replicas_that_differ", std::move(findings)},
+                {"without_statistics", joined.unknown}});
+  } else {
+    std::printf("%s: %zu values of %zu ranks\n", flags.output.c_str(), joined.pack.taps.size(), ranks.size());
+    for (const std::string& name : joined.unknown) std::printf("  no statistics of the sum %s\n", name.c_str());
+    for (const align::ReplicaFinding& finding : joined.findings) {
+      std::printf("  %s differs between rank %lld and rank %lld: %.2e\n", finding.name.c_str(),
+                  static_cast<long long>(finding.rank_a), static_cast<long long>(finding.rank_b), finding.rel_l2);
+    }
+  }
+  return joined.findings.empty() ? 0 : 1;
 }
 
 namespace {

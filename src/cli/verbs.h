@@ -116,7 +116,7 @@ struct BaselineFlags {
   std::string baseline, rounded_pack, html;
   bool two_way = false;
   bool exact = false;              // locate
-  std::vector<std::string> packs;  // vote
+  std::vector<std::string> packs;  // vote, join
   bool all = false;
 };
 struct ConvertFlags {
@@ -171,6 +171,7 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
 Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_compare(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& flags);
+Result<int> verb_baseline_join(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_reproduce(const CommonFlags& common, const BaselineFlags& flags);
 Result<int> verb_baseline_values(const CommonFlags& common, const BaselineFlags& flags);

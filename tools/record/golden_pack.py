@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-FORMAT, VERSION = "firstlight.golden_pack", 1
+FORMAT, VERSION, RANK_VERSION = "firstlight.golden_pack", 1, 2
 SEED = 0x676F6C64
 TOP_LOGITS = 16
 HISTOGRAM_BINS = 64
@@ -29,7 +29,7 @@ ARITHMETIC = {
 
 
 def rounding_facts(arithmetic):
-    step, products = ARITHMETIC[arithmetic]
+    step, products = ARITHMETIC.get(arithmetic, ARITHMETIC["float32"])
     return {"rounding": f"{step:.3g}", "products_per_layer": str(products)}
 
 
@@ -100,15 +100,16 @@ def tokens_hash(tokens):
     return f"{value:016x}"
 
 
-def signs(width, projections):
-    """The matrix [projections, width] of 1 and -1."""
+def signs(width, projections, first=0):
+    """The matrix [projections, width] of 1 and -1, of the columns from `first` on."""
+    width += first
     blocks = (width + 63) // 64
     with np.errstate(over="ignore"):
         j = np.arange(projections, dtype=_U64)[:, None] * _U64(0x9E3779B97F4A7C15)
         b = np.arange(blocks, dtype=_U64)[None] * _U64(0xD1342543DE82EF95)
         bits = mix64(_U64(SEED) + j + b)
     unpacked = (bits[:, :, None] >> np.arange(64, dtype=_U64)) & _U64(1)
-    return 1.0 - 2.0 * unpacked.reshape(projections, -1)[:, :width].astype(np.float64)
+    return 1.0 - 2.0 * unpacked.reshape(projections, -1)[:, first:width].astype(np.float64)
 
 
 def sampled_rows(limit, num_rows):
@@ -141,21 +142,27 @@ def histogram(values):
 class Pack:
     """Gathers whole values and writes what a pack keeps of them."""
 
-    def __init__(self, taps, parameters, **facts):
-        """`taps`: as `firstlight baseline values --json` lists them, in that order, those that were recorded."""
-        self.taps, self.parameters, self.facts = taps, parameters, facts
+    def __init__(self, taps, parameters, rank=None, **facts):
+        """`taps`: as `firstlight baseline values --json` lists them, in that order, those that were recorded. Of one rank of
+        a sharded run (`rank`: which of how many) each has a "part" (docs/golden_pack.md, "Ranks")."""
+        self.taps, self.parameters, self.rank, self.facts = taps, parameters, rank, facts
         self.prompts = []
 
-    def add_prompt(self, tokens, values, greedy):
-        """`values`: name to array [rows, width]; every tap has one."""
-        self.prompts.append((tokens, [np.asarray(values[tap["name"]]) for tap in self.taps], greedy))
+    def add_prompt(self, tokens, values, greedy, rows=None):
+        """`values`: name to array [rows, width]; every tap has one. `rows`: of taps split by rows, which they are."""
+        arrays = [np.asarray(values[tap["name"]]) for tap in self.taps]
+        numbers = []
+        for tap, array in zip(self.taps, arrays):
+            split = tap.get("part", {}).get("split") == "rows"
+            numbers.append(list(rows[tap["name"]]) if split else list(range(len(array))))
+        self.prompts.append((tokens, arrays, list(greedy), numbers))
 
     def _sketch_bytes(self, projections, rows):
         total = 4096 + 200 * len(self.taps)
-        for tokens, values, _ in self.prompts:
+        for tokens, _, _, _ in self.prompts:
             total += 8 * len(tokens) + 2048
-            for tap, value in zip(self.taps, values):
-                count = min(rows, len(value))
+            for tap in self.taps:
+                count = min(rows, len(tokens) // tap["rate"])
                 total += 4 * (8 + HISTOGRAM_BINS) + 4 * count * (1 + projections)
                 total += count * (8 * TOP_LOGITS + 4) if tap["name"] == "logits" else 0
         return total
@@ -166,13 +173,13 @@ class Pack:
 
         def take(wanted, choose):
             nonlocal left
-            for prompt, (_, values, _) in zip(kept, self.prompts):
-                for rows, tap, value in zip(prompt, self.taps, values):
-                    chosen = choose(len(value))
+            for prompt, (tokens, _, _, numbers) in zip(kept, self.prompts):
+                for rows, tap, here in zip(prompt, self.taps, numbers):
+                    chosen = choose(len(tokens) // tap["rate"])
                     size = len(chosen) * (4 * tap["width"] + 4)
                     if wanted(tap) and size <= left:
                         left -= size
-                        rows.update(chosen)
+                        rows.update(set(chosen) & set(here))
 
         def is_logits(tap):
             return tap["name"] == "logits"
@@ -188,14 +195,15 @@ class Pack:
             take(wanted, lambda count, row=row: [row % count])
         take(is_layer, range)  # all rows, as far as they fit
         take(is_other, range)
-        for prompt, (_, values, _) in zip(kept, self.prompts):
-            for rows, tap, value in zip(prompt, self.taps, values):
+        for prompt, (_, _, _, numbers) in zip(kept, self.prompts):
+            for rows, tap, here in zip(prompt, self.taps, numbers):
                 if "all" in full or tap["name"] in full:
-                    rows.update(range(len(value)))
+                    rows.update(here)
         return [[sorted(rows) for rows in prompt] for prompt in kept]
 
     def write(self, directory, full=()):
         limit = 8_000_000 if self.parameters < 1_000_000_000 else 64_000_000
+        limit //= self.rank[1] if self.rank else 1
         for projections, rows in LAYOUTS:
             needed = self._sketch_bytes(projections, rows)
             if needed <= 0.6 * limit:
@@ -204,26 +212,37 @@ class Pack:
             raise ValueError(f"a pack of {len(self.taps)} values for {len(self.prompts)} prompts needs {needed} bytes")
         kept = self._choose_rows(limit - needed - limit // 32, set(full))
         matrices, tensors = {}, {}
-        for p, (tokens, values, _) in enumerate(self.prompts):
+        for p, (tokens, values, _, numbers) in enumerate(self.prompts):
             parts = {key: [] for key in ("statistics", "histogram", "norms", "sketch", "num_kept", "row_ids", "rows")}
-            for tap, value, row_ids in zip(self.taps, values, kept[p]):
-                if tap["width"] not in matrices:
-                    matrices[tap["width"]] = signs(tap["width"], projections)
-                finite = np.where(is_plain(value), value, 0).astype(np.float64)[sampled_rows(rows, len(value))]
+            for tap, value, row_ids, here in zip(self.taps, values, kept[p], numbers):
+                part = tap.get("part", {})
+                first = part.get("first", 0)
+                if (tap["width"], first) not in matrices:
+                    matrices[tap["width"], first] = signs(tap["width"], projections, first)
+                at = {row: i for i, row in enumerate(here)}
+                sampled = [at[row] for row in sampled_rows(rows, len(tokens) // tap["rate"]) if row in at]
+                finite = np.where(is_plain(value), value, 0).astype(np.float64)[sampled]
+                if part.get("split") == "rows":
+                    parts.setdefault("num_part_rows", []).append(np.array([len(here)], np.int32))
+                    parts.setdefault("part_rows", []).append(np.array(here, np.int32))
                 parts["statistics"].append(np.array(statistics(value), np.float32))
                 parts["histogram"].append(histogram(value.astype(np.float32)).astype(np.int32))
                 parts["norms"].append(np.sqrt(np.square(finite).sum(-1)).astype(np.float32))
-                parts["sketch"].append((finite @ matrices[tap["width"]].T).astype(np.float32).ravel())
+                parts["sketch"].append((finite @ matrices[tap["width"], first].T).astype(np.float32).ravel())
                 parts["num_kept"].append(np.array([len(row_ids)], np.int32))
                 parts["row_ids"].append(np.array(row_ids, np.int32))
-                parts["rows"].append(value[row_ids].astype(np.float32).ravel())
-                if tap["name"] == "logits":
-                    top = value[sampled_rows(rows, len(value))].astype(np.float64)
+                parts["rows"].append(value[[at[row] for row in row_ids]].astype(np.float32).ravel())
+                if tap["name"] == "logits" and part.get("split") == "sum":
+                    parts["top_ids"] = [np.full(len(sampled) * TOP_LOGITS, -1, np.int32)]
+                    parts["top_logits"] = [np.zeros(len(sampled) * TOP_LOGITS, np.float32)]
+                    parts["log_sum_exp"] = [np.zeros(len(sampled), np.float32)]
+                elif tap["name"] == "logits" and sampled:
+                    top = value[sampled].astype(np.float64)
                     order = np.argsort(-top, axis=-1, kind="stable")[:, :TOP_LOGITS]
                     best = np.take_along_axis(top, order, -1)
                     fill = ((0, 0), (0, TOP_LOGITS - order.shape[1]))
                     largest = top.max(-1, keepdims=True)
-                    parts["top_ids"] = [np.pad(order, fill, constant_values=-1).astype(np.int32).ravel()]
+                    parts["top_ids"] = [np.pad(order + first, fill, constant_values=-1).astype(np.int32).ravel()]
                     parts["top_logits"] = [np.pad(best, fill).astype(np.float32).ravel()]
                     parts["log_sum_exp"] = [
                         (largest[:, 0] + np.log(np.exp(top - largest).sum(-1))).astype(np.float32)
@@ -240,16 +259,19 @@ class Pack:
     def _manifest(self, projections, rows):
         def flags(tap):
             keys = ("integer", "layer_output", "module_output")
-            numbers = {"rate": tap["rate"]} if tap["rate"] != 1 else {}
-            return {**{key: True for key in keys if tap.get(key)}, **numbers, **({"noise": tap["noise"]} if tap.get("noise") else {})}
+            out = {key: True for key in keys if tap.get(key)}
+            out.update({key: tap[key] for key in ("noise",) if tap.get(key)})
+            out.update({"rate": tap["rate"]} if tap["rate"] != 1 else {})
+            return out | ({"part": tap["part"]} if self.rank else {})
 
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": RANK_VERSION if self.rank else VERSION,
             **self.facts,
             "parameters": self.parameters,
             "layout": {"seed": SEED, "projections": projections, "sampled_rows": rows},
-            "prompts": [{"tokens": list(t), "hash": tokens_hash(t), "greedy": list(g)} for t, _, g in self.prompts],
+            "prompts": [{"tokens": list(t), "hash": tokens_hash(t), "greedy": g} for t, _, g, _ in self.prompts],
+            **({"rank": {"index": self.rank[0], "count": self.rank[1]}} if self.rank else {}),
             "taps": [{key: tap[key] for key in ("name", "layer", "op", "width")} | flags(tap) for tap in self.taps],
         }
 

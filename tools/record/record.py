@@ -12,6 +12,7 @@ spec's, which are the vendor's. Modules that give something of another shape are
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -23,6 +24,7 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import golden_pack  # noqa: E402
+import ranks as sharded  # noqa: E402
 
 
 def read_prompts(args):
@@ -93,10 +95,14 @@ def find_module(name, modules, renames):
     return None
 
 
-def rows_of(output, num_tokens, width):
-    """A module's output as [tokens, width], or None."""
+def rows_of(output, num_tokens, width, ranks=1):
+    """A module's output as [tokens, width], or as one of `ranks` even shares of the columns, or None."""
     if isinstance(output, (tuple, list)):
         output = output[0]
+    if hasattr(output, "to_local"):
+        output = output.to_local()
+    if isinstance(output, torch.Tensor) and output.numel() * ranks == num_tokens * width:
+        width //= ranks
     if not isinstance(output, torch.Tensor) or output.numel() != num_tokens * width:
         return None
     output = output.detach()
@@ -109,8 +115,11 @@ def rows_of(output, num_tokens, width):
 
 
 class Recorder:
-    def __init__(self, model, values, renames):
+    """`ranks`: of how many this process is one. `cut`: (how many, rules): terms of sums are made for so many ranks."""
+
+    def __init__(self, model, values, renames, ranks=1, cut=None):
         self.model, self.seen, self.wrong = model, {}, {}
+        self.ranks, self.cut, self.terms = ranks, cut, {}
         self.taps = {tap["name"]: tap for tap in values}
         self.num_tokens = 0
         modules = dict(model.named_modules())
@@ -131,14 +140,16 @@ class Recorder:
                     module.register_forward_hook(self._hook(name))
 
     def _hook(self, name):
-        def keep(_module, _inputs, output):
+        def keep(module, inputs, output):
             calls = self.calls.get(name, 0) + 1
             self.calls[name] = calls
             key = name if calls == 1 else f"{name}#{calls}"
             tap = self.taps.get(key)
             if tap is None:
                 return
-            value = rows_of(output, self.num_tokens, tap["width"])
+            value = rows_of(output, self.num_tokens, tap["width"], self.ranks)
+            if self.cut and self.cut[1].how(key) == "sum" and isinstance(module, torch.nn.Linear):
+                self.terms[key] = sharded.terms_of_linear(module, inputs, self.num_tokens, self.cut[0])
             if value is None:
                 first = output[0] if isinstance(output, (tuple, list)) else output
                 self.wrong[key] = list(getattr(first, "shape", []))
@@ -149,7 +160,7 @@ class Recorder:
 
     def run(self, tokens):
         """Name to array, of one prompt."""
-        self.seen, self.calls, self.num_tokens = {}, {}, len(tokens)
+        self.seen, self.calls, self.terms, self.num_tokens = {}, {}, {}, len(tokens)
         with torch.no_grad():
             logits = self.model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
         if "logits" in self.taps:
@@ -175,6 +186,12 @@ def arguments():
     parser.add_argument("--full", default="", help="keep all rows of these values, comma-separated; all: of every one")
     parser.add_argument("--rename", action="append", default=[], metavar="PATTERN=REPLACEMENT",
                         help="from a value's name to the module's (regular expression, repeatable)")  # fmt: skip
+    parser.add_argument("--tensor-parallel", action="store_true",
+                        help="under torchrun: this process is one rank and writes OUTPUT/rank<i>")  # fmt: skip
+    parser.add_argument("--cut-ranks", type=int, default=0, metavar="N",
+                        help="write what N ranks would have, as OUTPUT/rank<i>; how, --split says")  # fmt: skip
+    parser.add_argument("--split", action="append", default=[], metavar="PATTERN=HOW",
+                        help="values of that name: features, sum, rows, layers or whole (repeatable)")  # fmt: skip
     parser.add_argument("--trust-remote-code", action="store_true", help="run the code in the model's directory")
     args = parser.parse_args()
     if args.spec and not args.firstlight:
@@ -184,18 +201,15 @@ def arguments():
     return args
 
 
-def recorder_of(args, dtype, listing):
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        args.model, dtype=getattr(torch, dtype), attn_implementation="eager",
-        trust_remote_code=args.trust_remote_code,
-    ).eval()  # fmt: skip
-    return model, Recorder(model, listing["values"], [rename.split("=", 1) for rename in args.rename])
+def load(directory, dtype="float32", trust_remote_code=False, **how):
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=getattr(torch, dtype), attn_implementation="eager", trust_remote_code=trust_remote_code, **how
+    ).eval()
 
 
-def add_noise(args, listing, records, taps):
-    """Relative L2, of the worst prompt, between a run in float32 and the recorded one."""
-    _, recorder = recorder_of(args, "float32", listing)
-    for tokens, exact, _ in records:
+def add_noise(recorder, records, taps):
+    """Relative L2, of the worst prompt, between a run in float32 (of that recorder) and the recorded one."""
+    for tokens, exact, _, _ in records:
         values = recorder.run(tokens)
         for tap in taps:
             if tap.get("integer") or tap["name"] not in values:
@@ -205,40 +219,74 @@ def add_noise(args, listing, records, taps):
             tap["noise"] = max(tap.get("noise", 0.0), noise, 1e-9)
 
 
+def record(model, listing, prompts, directory, *, dtype="float32", greedy=1, renames=(), rank=None, cut=None,
+           beside=None, **origin):  # fmt: skip
+    """Packs of what `model` (of that directory) computes, and the recorder that knows what it left out. One pack; of
+    one `rank` (which, of how many) of a run where it is one; with `cut` (how many, rules) one per rank that would be.
+    `beside`: the same model in float32, to measure its noise by."""
+    recorder = Recorder(model, listing["values"], renames, rank[1] if rank else 1, cut)
+    records = []
+    for tokens in prompts:
+        values, continuation = recorder.run(tokens), []
+        terms = dict(recorder.terms)
+        logits = values["logits"]
+        for _ in range(greedy):
+            continuation.append(int(np.argmax(logits[-1])))
+            if len(continuation) < greedy:
+                logits = recorder.run(tokens + continuation)["logits"]
+        records.append((tokens, values, continuation, terms))
+    common = set.intersection(*(set(values) for _, values, _, _ in records))
+    taps = [tap for tap in listing["values"] if tap["name"] in common]
+    if beside is not None:
+        add_noise(Recorder(beside, listing["values"], renames), records, taps)
+    facts = dict(
+        origin={"kind": "transformers", "transformers": transformers.__version__, "torch": torch.__version__,
+                "dtype": dtype, "class": type(model).__name__, **golden_pack.rounding_facts(dtype), **origin},
+        model=listing["model"],
+        architecture=listing["architecture"],
+        weights_hash=golden_pack.weights_hash(directory),
+        spec="",
+        spec_hash="",
+    )  # fmt: skip
+    if rank:
+        parts = {
+            tap["name"]: sharded.observed_part(tap, place, records[0][1][tap["name"]].shape[1], *rank)
+            for place, tap in enumerate(listing["values"]) if tap["name"] in common
+        }  # fmt: skip
+        taps = [{**tap, "width": records[0][1][tap["name"]].shape[1], "part": parts[tap["name"]]} for tap in taps]
+    packs = []
+    for number in range(cut[0] if cut else 1):
+        one = None
+        for tokens, values, continuation, terms in records:
+            rows, kept = None, taps
+            if cut:
+                kept, values, rows = sharded.cut(taps, values, terms, cut[1], number, cut[0])
+            if one is None:
+                one = golden_pack.Pack(kept, listing["parameters"], (number, cut[0]) if cut else rank, **facts)
+            one.add_prompt(tokens, values, continuation, rows)
+        packs.append(one)
+    return packs, recorder
+
+
 def main():
     args = arguments()
     listing = read_values(args)
     prompts = read_prompts(args)
-    model, recorder = recorder_of(args, args.dtype, listing)
+    how, rank, cut = {}, None, None
+    if args.tensor_parallel:
+        how, rank = {"tp_plan": "auto"}, (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    if args.cut_ranks:
+        cut = (args.cut_ranks, sharded.Rules(args.split))
+    model = load(args.model, args.dtype, args.trust_remote_code, **how)
     check_prompts(prompts, model.get_input_embeddings().num_embeddings)
-    records = []
-    for tokens in prompts:
-        values, greedy = recorder.run(tokens), []
-        logits = values["logits"]
-        for _ in range(args.greedy):
-            greedy.append(int(np.argmax(logits[-1])))
-            if len(greedy) < args.greedy:
-                logits = recorder.run(tokens + greedy)["logits"]
-        records.append((tokens, values, greedy))
-    common = set.intersection(*(set(values) for _, values, _ in records))
-    taps = [tap for tap in listing["values"] if tap["name"] in common]
-    if args.noise:
-        add_noise(args, listing, records, taps)
-    pack = golden_pack.Pack(
-        taps,
-        listing["parameters"],
-        origin={"kind": "transformers", "transformers": transformers.__version__, "torch": torch.__version__,
-                "dtype": args.dtype, "class": type(model).__name__, **golden_pack.rounding_facts(args.dtype)},
-        model=listing["model"],
-        architecture=listing["architecture"],
-        weights_hash=golden_pack.weights_hash(args.model),
-        spec="",
-        spec_hash="",
-    )  # fmt: skip
-    for tokens, values, greedy in records:
-        pack.add_prompt(tokens, values, greedy)
-    pack.write(args.output, [name for name in args.full.split(",") if name])
-    print(f"{args.output}: {len(common)} values of {len(prompts)} prompts")
+    beside = load(args.model, "float32", args.trust_remote_code) if args.noise else None
+    renames = [rename.split("=", 1) for rename in args.rename]
+    packs, recorder = record(model, listing, prompts, args.model, dtype=args.dtype, greedy=args.greedy, renames=renames,
+                             rank=rank, cut=cut, beside=beside)  # fmt: skip
+    for pack in packs:
+        output = f"{args.output}/rank{pack.rank[0]}" if pack.rank else args.output
+        pack.write(output, [name for name in args.full.split(",") if name])
+        print(f"{output}: {len(pack.taps)} values of {len(prompts)} prompts")
     for name in recorder.unmapped:
         print(f"  no module for {name}", file=sys.stderr)
     for name, shape in recorder.wrong.items():

@@ -117,6 +117,50 @@ TEST(Pack, ComesBackAsItWasWritten) {
   EXPECT_EQ(back->layout.seed, pack.layout.seed);
 }
 
+TEST(Pack, WhatARankHasComesBackToo) {
+  const Folder folder;
+  Pack pack = head(300, 40);
+  pack.rank = 1;
+  pack.ranks = 2;
+  pack.taps[0].part = {
+      .split = Split::kFeatures, .part = 1, .parts = 2, .first_feature = 300, .whole_width = 600, .place = 4};
+  pack.taps[1].part = {.split = Split::kRows, .part = 1, .parts = 2, .place = 5};
+  pack.prompts[0].taps.resize(3);
+  for (int32_t row = 20; row < 40; ++row) pack.prompts[0].taps[1].part_rows.push_back(row);
+  auto builder = PackBuilder::create(std::move(pack), {}, size_limit(1000)).value();
+  std::vector<int32_t> choices(40, 3);
+  const auto type = tensor::Type::tensor(tensor::DType::kI32, {tensor::Dim(20), tensor::Dim(2)});
+  builder.add(1, 0, 0, tensor::make_view(choices.data(), type));
+  const Pack made = std::move(builder).finish();
+  ASSERT_TRUE(write_pack(made, folder.path(), 0).ok());
+  const auto back = read_pack(folder.path());
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  expect_equal(made, *back);
+  EXPECT_EQ(back->rank, 1);
+  EXPECT_EQ(back->ranks, 2);
+  EXPECT_EQ(back->taps[0].part.first_feature, 300);
+  EXPECT_EQ(back->taps[0].part.whole_width, 600);
+  EXPECT_EQ(back->taps[1].part.place, 5);
+  const TapRecord& choice = back->prompts[0].taps[1];
+  EXPECT_EQ(choice.part_rows, made.prompts[0].taps[1].part_rows);
+  EXPECT_EQ(choice.row_ids, choice.part_rows) << "routing decisions are kept";
+  EXPECT_EQ(choice.norms.size(), 20u);
+  const std::string path = folder.path() + "/manifest.json";
+  const std::string good = read_text_file(path).value();
+  for (const auto& [from, to] : {std::pair{"\"index\": 1", "\"index\": 2"},
+                                 {"\"whole\": 600", "\"whole\": 599"},
+                                 {"\"features\"", "\"halves\""},
+                                 {"\"parts\": 2", "\"parts\": 1"},
+                                 {"\"rank\"", "\"rang\""},
+                                 {"\"part\": {", "\"port\": {"}}) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    ASSERT_TRUE(write_file(path, text.replace(at, std::string(from).size(), to)).ok());
+    EXPECT_EQ(read_pack(folder.path()).code(), StatusCode::kInvalidData) << to;
+  }
+}
+
 TEST(Pack, KeepsToItsSize) {
   const Folder folder;
   // 2,000 values of 400 tokens: sketches have to become smaller, and only some rows can be kept.

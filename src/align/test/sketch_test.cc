@@ -50,6 +50,22 @@ TEST(Sketch, HasTheSignsThatTheFormatSays) {
   EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafu) << "the first number of SplitMix64 with seed 0";
 }
 
+// Columns by their place in the whole row: parts add up, wherever a row is cut.
+TEST(Sketch, PartsAddUpToTheWhole) {
+  std::vector<float> row(200);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 17) - 8;
+  for (const std::vector<size_t>& cuts : {std::vector<size_t>{0, 64, 128, 200}, {0, 1, 63, 65, 130, 199, 200}}) {
+    std::vector<float> sum(5, 0);
+    for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+      std::vector<float> part(5);
+      sketch_row(std::span(row).subspan(cuts[c], cuts[c + 1] - cuts[c]), 0x676f6c64, part,
+                 static_cast<int64_t>(cuts[c]));
+      for (size_t j = 0; j < part.size(); ++j) sum[j] += part[j];
+    }
+    EXPECT_EQ(sum, sketched(row, 5));
+  }
+}
+
 TEST(Sketch, ValuesThatAreNotPlainCountAsZero) {
   const std::vector<float> row = {1.0f, 2.0f, 0.0f, 0.0f, 0.0f};
   std::vector<float> wild = row;
