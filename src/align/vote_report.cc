@@ -40,8 +40,8 @@ const VotePair* from_centre(const VoteValue& value, size_t v) {
 
 std::string where(const VoteResult& result, size_t value) {
   const TapInfo& info = result.values[value].info;
-  return info.name + (info.op.empty() ? "" : " (" + info.op + ")") +
-         (info.layer.empty() || info.layer == info.name ? "" : " of " + info.layer);
+  const std::string layer = info.name.starts_with(info.layer) ? "" : " of " + info.layer;  // most names have it
+  return info.name + (info.op.empty() ? "" : " (" + info.op + ")") + layer;
 }
 
 // The sentences that a vote ends with.
@@ -65,9 +65,9 @@ std::string outlier_sentence(const VoteResult& result, const Outlier& outlier) {
     if (later.outside && !later.inherits) own.push_back(result.values[later.value].info.name);
     inherited += later.inherits ? 1 : 0;
   }
-  if (inherited > 0) out += format("; %zu later layers only inherit it", inherited);
+  if (inherited > 0) out += format("; %zu later results (layers and logits) only inherit it", inherited);
   if (!own.empty()) out += "; more is added at " + listed(own) + ": a second fault may be there";
-  if (!back.empty()) out += "; within rounding again at " + std::to_string(back.size()) + " later layers";
+  if (!back.empty()) out += "; within rounding again at " + std::to_string(back.size()) + " later results";
   return out;
 }
 
@@ -160,6 +160,18 @@ Json outlier_json(const VoteResult& result, const Outlier& outlier) {
           {"later", std::move(later)}};
 }
 
+// Through the places where a voter is at a distance: not where it is the centre, nor where it has no value.
+std::string line_of(const page::Axes& axes, const std::vector<double>& values, const std::string& colour) {
+  std::string points, last;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] <= 0) continue;
+    last = format("cx=\"%.1f\" cy=\"%.1f\"", axes.x(i), axes.y(values[i]));
+    points += format("%.1f,%.1f ", axes.x(i), axes.y(values[i]));
+  }
+  const std::string end = last.empty() ? "" : "<circle r=\"2.5\" fill=\"" + colour + "\" " + last + "/>";
+  return "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"" + colour + "\" points=\"" + points + "\"/>" + end;
+}
+
 // Distances from the centre over depth, one line per voter.
 std::string depth_plot(const VoteResult& result) {
   constexpr std::array kColours = {"#26c", "#c63", "#3a3", "#a3a", "#088", "#b80", "#666", "#e39"};
@@ -187,7 +199,7 @@ std::string depth_plot(const VoteResult& result) {
       page::grid(axes);
   for (size_t v = 0; v < lines.size(); ++v) {
     const std::string colour = kColours[v % kColours.size()];
-    out += page::polyline(axes, lines[v], ("stroke=\"" + colour + "\" stroke-width=\"1.5\"").c_str());
+    out += line_of(axes, lines[v], colour);
     out += format("<text x=\"%.0f\" y=\"%.0f\" style=\"fill:%s\">", page::kLeft + 8,
                   page::kTop + 14 * static_cast<double>(v + 1), colour.c_str()) +
            escaped(result.names[v]) + "</text>";

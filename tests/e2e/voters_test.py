@@ -124,7 +124,8 @@ def check_ranks(baseline, folder):
         assert found["logits"]["top5"] == 1 and found["logits"]["greedy_equal"]
         assert baseline("compare", whole, "--model", MODEL, *EXACT)["passed"]
         if name == "pipeline":
-            assert (whole / "tensors.safetensors").read_bytes() == (LIBRARY / "tensors.safetensors").read_bytes()
+            same, library = tensors(whole), tensors(LIBRARY)
+            assert same.keys() == library.keys() and all(same[key] == library[key] for key in exact_parts(same))
         message = baseline("join", *ranks[1:], "-o", folder / "x", status=2)["error"]["message"]
         assert f"rank 0 of {count} is missing" in message, message
         message = baseline("join", *ranks, ranks[1], "-o", folder / "x", status=2)["error"]["message"]
@@ -145,6 +146,19 @@ def check_ranks(baseline, folder):
     made = baseline("join", source.parent / "rank0", faulty, "-o", folder / "joined", status=1)
     (finding,) = made["replicas_that_differ"]
     assert finding["name"] == "model.layers.0.self_attn.o_proj" and 0.05 < finding["rel_l2"] < 0.15, finding
+
+
+def tensors(pack):
+    data = (pack / "tensors.safetensors").read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    places = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
+    return {name: data[8 + length + begin : 8 + length + end] for name, (begin, end) in places.items()}
+
+
+def exact_parts(names):
+    """All but what the join computes from kept rows, in another order than the recorder in Python summed."""
+    return [name for name in names if name.split(".")[1] not in ("norms", "sketch", "log_sum_exp")]
 
 
 def scaled(pack, name, factor):

@@ -107,7 +107,7 @@ TEST(Vote, NamesTheOutlierAndWhereItLeaves) {
   EXPECT_FALSE(result.agreed());
   const std::string text = vote_text(result, false);
   EXPECT_NE(text.find("library is the outlier from layers.2"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 later layers only inherit it"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 later results (layers and logits) only inherit it"), std::string::npos) << text;
 }
 
 TEST(Vote, ASecondFaultIsNotInherited) {
