@@ -97,6 +97,7 @@ struct Pack {
   std::vector<TapInfo> taps;
   std::vector<PromptRecord> prompts;
   int64_t rank = 0, ranks = 1;  // of a sharded run; of one rank alone only parts may be here
+  int64_t whole_values = 0;     // of a rank: values of the whole model, so that all ranks choose the same layout
 };
 
 // Rows of a value, or of the whole one that it is a part of.

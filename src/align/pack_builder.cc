@@ -21,15 +21,23 @@ constexpr int64_t kMostIntegers = 64;  // columns of an integer tap whose rows a
 constexpr std::array<std::pair<int64_t, int64_t>, 10> kLayouts = {
     {{32, 64}, {16, 64}, {16, 32}, {8, 32}, {8, 16}, {8, 8}, {8, 4}, {4, 4}, {4, 2}, {4, 1}}};
 
+// Of a rank: as if it had every value of the whole model, so that all ranks come to the same.
 int64_t sketch_bytes(const Pack& pack, const PackLayout& layout) {
-  int64_t bytes = kFixedBytes + static_cast<int64_t>(pack.taps.size()) * kTapHead;
+  const auto taps = static_cast<int64_t>(pack.taps.size());
+  const int64_t elsewhere = pack.ranks > 1 ? std::max<int64_t>(pack.whole_values - taps, 0) : 0;
+  int64_t bytes = kFixedBytes + (taps + elsewhere) * kTapHead;
   for (const PromptRecord& prompt : pack.prompts) {
-    bytes += static_cast<int64_t>(prompt.tokens.size()) * 8 + kPromptHead;
+    const auto of_value = [&](int64_t rows) {
+      return static_cast<int64_t>(4 * (kNumStatistics + kHistogramBins)) + 4 * rows * (1 + layout.projections);
+    };
+    const auto tokens = static_cast<int64_t>(prompt.tokens.size());
+    bytes += tokens * 8 + kPromptHead + elsewhere * of_value(num_sampled(layout, tokens));
+    bool has_logits = pack.ranks > 1;
     for (const TapInfo& tap : pack.taps) {
-      const int64_t rows = num_sampled(layout, whole_rows(tap, prompt));
-      bytes += static_cast<int64_t>(4 * (kNumStatistics + kHistogramBins)) + 4 * rows * (1 + layout.projections);
-      if (tap.name == "logits") bytes += rows * (8 * kTopLogits + 4);
+      bytes += of_value(num_sampled(layout, whole_rows(tap, prompt)));
+      has_logits = has_logits || tap.name == "logits";
     }
+    if (has_logits) bytes += num_sampled(layout, tokens) * (8 * kTopLogits + 4);
   }
   return bytes;
 }

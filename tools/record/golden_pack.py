@@ -142,10 +142,12 @@ def histogram(values):
 class Pack:
     """Gathers whole values and writes what a pack keeps of them."""
 
-    def __init__(self, taps, parameters, rank=None, **facts):
+    def __init__(self, taps, parameters, rank=None, whole_values=0, **facts):
         """`taps`: as `firstlight baseline values --json` lists them, in that order, those that were recorded. Of one rank of
-        a sharded run (`rank`: which of how many) each has a "part" (docs/golden_pack.md, "Ranks")."""
+        a sharded run (`rank`: which of how many) each has a "part" (docs/golden_pack.md, "Ranks"); `whole_values`: of the
+        whole model."""
         self.taps, self.parameters, self.rank, self.facts = taps, parameters, rank, facts
+        self.whole_values = whole_values
         self.prompts = []
 
     def add_prompt(self, tokens, values, greedy, rows=None):
@@ -158,13 +160,16 @@ class Pack:
         self.prompts.append((tokens, arrays, list(greedy), numbers))
 
     def _sketch_bytes(self, projections, rows):
-        total = 4096 + 200 * len(self.taps)
+        # Of a rank: as if it had every value of the whole model, so that all ranks come to the same.
+        rates = [tap["rate"] for tap in self.taps]
+        rates += [1] * max(self.whole_values - len(rates), 0) if self.rank else []
+        total = 4096 + 200 * len(rates)
+        has_logits = self.rank or any(tap["name"] == "logits" for tap in self.taps)
         for tokens, _, _, _ in self.prompts:
             total += 8 * len(tokens) + 2048
-            for tap in self.taps:
-                count = min(rows, len(tokens) // tap["rate"])
-                total += 4 * (8 + HISTOGRAM_BINS) + 4 * count * (1 + projections)
-                total += count * (8 * TOP_LOGITS + 4) if tap["name"] == "logits" else 0
+            for rate in rates:
+                total += 4 * (8 + HISTOGRAM_BINS) + 4 * min(rows, len(tokens) // rate) * (1 + projections)
+            total += min(rows, len(tokens)) * (8 * TOP_LOGITS + 4) if has_logits else 0
         return total
 
     def _choose_rows(self, left, full):

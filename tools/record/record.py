@@ -262,7 +262,8 @@ def record(model, listing, prompts, directory, *, dtype="float32", greedy=1, ren
             if cut:
                 kept, values, rows = sharded.cut(taps, values, terms, cut[1], number, cut[0])
             if one is None:
-                one = golden_pack.Pack(kept, listing["parameters"], (number, cut[0]) if cut else rank, **facts)
+                one = golden_pack.Pack(kept, listing["parameters"], (number, cut[0]) if cut else rank,
+                                       len(listing["values"]), **facts)  # fmt: skip
             one.add_prompt(tokens, values, continuation, rows)
         packs.append(one)
     return packs, recorder

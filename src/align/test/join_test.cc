@@ -57,6 +57,7 @@ Pack record(const std::vector<Value>& values, const std::set<std::string>& full,
   pack.spec_hash = "1";
   pack.rank = rank;
   pack.ranks = ranks;
+  pack.whole_values = 4;
   PromptRecord& record = pack.prompts.emplace_back();
   record.tokens = prompt();
   for (const Value& value : values) {
