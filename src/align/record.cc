@@ -11,6 +11,18 @@
 namespace firstlight::align {
 namespace {
 
+// Of the graph, and those inside experts before what the experts make together.
+std::vector<Tap> wanted_taps(const ir::Graph& graph, bool operators, const ExpertValues* experts) {
+  std::vector<Tap> taps;
+  for (Tap& tap : find_taps(graph, operators)) {
+    for (size_t i = 0; experts != nullptr && i < experts->taps.size(); ++i) {
+      if (experts->behind[i] == tap.value) taps.push_back(experts->taps[i]);
+    }
+    taps.push_back(std::move(tap));
+  }
+  return taps;
+}
+
 std::vector<TapInfo> tap_infos(const std::vector<Tap>& taps) {
   std::vector<TapInfo> infos;
   for (const Tap& tap : taps) {
@@ -75,7 +87,9 @@ std::string number_text(double value) {
 
 Result<Recording> fill(const ir::Graph& spec, const std::vector<Tap>& taps, const Prompts& prompts, PackBuilder builder,
                        const RecordOptions& options, const Resources& resources) {
-  const ir::Graph& graph = options.run_instead == nullptr ? spec : *options.run_instead;
+  const ir::Graph& graph = options.run_instead != nullptr ? *options.run_instead
+                           : options.experts != nullptr   ? options.experts->graph
+                                                          : spec;
   Recording recording;
   recording.limit = size_limit(builder.pack().parameters) + builder.full_bytes();
   recording.facts = FL_TRY(run_taps(graph, taps, prompts, options.run, resources,
@@ -93,7 +107,7 @@ Result<Recording> fill(const ir::Graph& spec, const std::vector<Tap>& taps, cons
 
 Result<Recording> record(const ir::Graph& graph, const Prompts& prompts, Pack head, const RecordOptions& options,
                          const Resources& resources) {
-  const auto taps = find_taps(graph, options.operators || !options.full.empty());
+  const auto taps = wanted_taps(graph, options.operators || !options.full.empty(), options.experts);
   FL_TRY(identify(graph, resources, head));
   head.taps = tap_infos(taps);
   for (const auto& tokens : prompts) {
@@ -107,7 +121,7 @@ Result<Recording> record(const ir::Graph& graph, const Prompts& prompts, Pack he
 
 Result<Recording> record_like(const ir::Graph& graph, const Pack& baseline, Pack head, const RecordOptions& options,
                               const Resources& resources) {
-  const auto taps = find_taps(graph, options.operators);
+  const auto taps = wanted_taps(graph, options.operators, options.experts);
   FL_TRY(identify(graph, resources, head));
   head.taps = tap_infos(taps);
   Prompts prompts;

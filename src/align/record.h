@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "align/expert_values.h"
 #include "align/pack.h"
 #include "align/run_taps.h"
 
@@ -16,7 +17,9 @@ struct RecordOptions {
   std::set<std::string> full;  // taps whose rows are all kept; "all"
   int64_t greedy = 1;          // tokens of the continuation; each but the first is one more run
   RunOptions run;
-  const ir::Graph* run_instead = nullptr;  // has the same values and rounds some of them (rounding.h)
+  const ExpertValues* experts = nullptr;  // of the graph: values inside experts too; wants `operators`
+  const ir::Graph* run_instead =
+      nullptr;  // has the same values (those of `experts` too) and rounds some of them (rounding.h)
 };
 
 struct Recording {

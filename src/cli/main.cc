@@ -384,6 +384,7 @@ void add_baseline_verbs(CLI::App& app, CommandLine& line) {
   record->add_option("--tokens", flags.tokens, "one prompt as token ids")->excludes(prompts);
   record->add_option("-o", flags.output, "directory to write")->required();
   record->add_option("--full", flags.full, "keep all rows of these values; all: of every one")->delimiter(',');
+  record->add_flag("--experts", flags.experts, "values inside experts too, by token and slot (with --operators)");
   record->add_option("--greedy", flags.greedy, "tokens of the continuation")
       ->check(whole_from(0, kMostGreedy))
       ->capture_default_str();

@@ -83,8 +83,9 @@ struct RoundedBench {
   align::Resources resources;
 };
 
-Result<RoundedBench> rounded_bench(const Bench& bench) {
-  RoundedBench rounded{.graph = FL_TRY(align::with_rounded_products(bench.model.graph, bench.resources.compile)),
+// `graph`: that of the model, or the same with more values.
+Result<RoundedBench> rounded_bench(const Bench& bench, const ir::Graph& graph) {
+  RoundedBench rounded{.graph = FL_TRY(align::with_rounded_products(graph, bench.resources.compile)),
                        .resources = bench.resources};
   adapt::BringUpOptions options = bench.options;
   options.backend = catalog::Backend::kReference;
@@ -98,7 +99,7 @@ Result<RoundedBench> rounded_bench(const Bench& bench) {
 }
 
 align::RecordOptions record_options(const BaselineFlags& flags) {
-  return {.operators = flags.operators,
+  return {.operators = flags.operators || flags.experts,
           .full = {flags.full.begin(), flags.full.end()},
           .greedy = flags.greedy,
           .run = {.chunk = flags.chunk, .batched = flags.batched, .memory_limit = flags.memory_limit}};
@@ -155,9 +156,12 @@ Result<int> verb_baseline_record(const CommonFlags& common, const BaselineFlags&
   }
   align::RecordOptions options = record_options(flags);
   align::Pack head = head_of(common, bench);
+  std::optional<align::ExpertValues> experts;
+  if (flags.experts) experts = FL_TRY(align::with_expert_values(bench.model.graph));
+  if (experts) options.experts = &*experts;
   std::optional<RoundedBench> rounded;
   if (flags.rounded) {
-    rounded = FL_TRY(rounded_bench(bench));
+    rounded = FL_TRY(rounded_bench(bench, experts ? experts->graph : bench.model.graph));
     options.run_instead = &rounded->graph;
     head.origin["rounded_as"] = common.backend + " " + common.compute;
     head.origin["backend"] = "reference";
@@ -202,9 +206,13 @@ Status record_tested(const CommonFlags& common, const BaselineFlags& flags, cons
                      Tested& tested) {
   const Bench bench = FL_TRY(set_up(common));
   align::RecordOptions options = record_options(flags);
+  std::optional<align::ExpertValues> experts;
   for (const align::TapInfo& tap : baseline.taps) {
     options.operators = options.operators || (!tap.is_layer_output && tap.name != "logits");
+    if (align::is_expert_value(tap.name) && !experts) experts = FL_TRY(align::with_expert_values(bench.model.graph));
   }
+  if (experts) options.experts = &*experts;
+  const ir::Graph& graph = experts ? experts->graph : bench.model.graph;
   for (const align::PromptRecord& prompt : baseline.prompts) {
     options.greedy = static_cast<int64_t>(prompt.greedy.size());
   }
@@ -213,7 +221,7 @@ Status record_tested(const CommonFlags& common, const BaselineFlags& flags, cons
   constexpr double kFloat32 = 1e-6;
   const bool rounds = std::atof(tested.pack.origin["rounding"].c_str()) > kFloat32;
   if (tested.rounded || flags.two_way || !rounds) return ok_status();
-  RoundedBench reference = FL_TRY(rounded_bench(bench));
+  RoundedBench reference = FL_TRY(rounded_bench(bench, graph));
   options.run_instead = &reference.graph;
   options.greedy = 0;
   head.weights_hash = tested.pack.weights_hash;
@@ -392,10 +400,10 @@ Result<int> verb_baseline_locate(const CommonFlags& common, const BaselineFlags&
   judge_as.resources = bench.resources;
   judge_as.resources.compile.state_dtype = tensor::DType::kF32;
   judge_as.resources.compile.compute = catalog::ComputeMode::kF32;
-  const RoundedBench judge = FL_TRY(rounded_bench(judge_as));
+  const RoundedBench judge = FL_TRY(rounded_bench(judge_as, bench.model.graph));
   const bool rounds = of_model.backend != "reference";
   std::optional<RoundedBench> rounded;
-  if (rounds) rounded = FL_TRY(rounded_bench(bench));
+  if (rounds) rounded = FL_TRY(rounded_bench(bench, bench.model.graph));
   locate::LocateOptions options{
       .run = {.chunk = flags.chunk, .batched = flags.batched, .memory_limit = flags.memory_limit},
       .hints = {.config = config_numbers(*bench.checkpoint), .checkpoint = bench.checkpoint.get(), .routing = {}},

@@ -115,6 +115,7 @@ struct BaselineFlags {
   std::string first, second;  // packs; `first` is a model with --baseline
   std::string baseline, rounded_pack, html;
   bool two_way = false;
+  bool experts = false;            // record: values inside experts
   bool exact = false;              // locate
   std::vector<std::string> packs;  // vote, join
   bool all = false;

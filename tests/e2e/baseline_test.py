@@ -10,6 +10,7 @@ honestly passes, and what is not is named. Standard library only.
 import json
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -149,6 +150,38 @@ def check_faults(verb, folder):
     verb("compare", model, "--baseline", VENDOR, "--backend", "reference", status=1)
 
 
+def check_experts(verb, folder, model):
+    """Values inside experts: rows of tokens, whatever the batches; the same on another backend; a fault in them is named."""
+    record = ["record", GOLDEN / "data" / model, "--prompts", prompts_of(model, folder), "--experts", "-o"]
+    verb(*record, folder / "experts")
+    for way in [["--chunk", "5"], ["--batched"], ["--memory-limit", LIMIT]]:
+        verb(*record, folder / "pieces", *way)
+        assert tensors(folder / "pieces") == tensors(folder / "experts"), f"{model} {way}"
+    found = verb("compare", folder / "experts", "--model", GOLDEN / "data" / model, "--backend", "cpu", "--compute", "f32",
+                 "--kv-dtype", "f32")  # fmt: skip
+    inside = [value["name"] for value in found["layers"] if "[slot " in value["name"]]
+    assert found["passed"] and not found["not_compared"] and len(inside) >= 8, (found["first_wrong"], inside)
+    copy = changed(model, folder, lambda config: None)
+    swap_rows(copy / "model.safetensors", ".experts.2.down_proj.weight")
+    found = verb("compare", folder / "experts", "--model", copy, "--backend", "reference", status=1)
+    assert "expert.linear#3[slot" in found["first_wrong"]["name"], found["first_wrong"]
+    for name in ["experts", "pieces"]:
+        shutil.rmtree(folder / name)
+
+
+def swap_rows(path, ending):
+    """The first two rows of the first tensor of that name's ending."""
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    name = min(name for name in header if name.endswith(ending))
+    begin, end = (8 + length + place for place in header[name]["data_offsets"])
+    row = (end - begin) // header[name]["shape"][0]
+    first, second = data[begin : begin + row], data[begin + row : begin + 2 * row]
+    data[begin : begin + 2 * row] = second + first
+    path.write_bytes(bytes(data))
+
+
 def check_errors(verb, folder):
     model = GOLDEN / "data" / "llama"
     small = verb("record", model, "--tokens", "1,2,3", "-o", folder / "x", "--memory-limit", "1000000", status=1)
@@ -179,6 +212,8 @@ def main():
         check_other_model(verb, folder)
         check_rounded_pack(verb, folder)
         check_devices(verb, folder)
+        for model in ["qwen3_moe", "deepseek_v3"]:
+            check_experts(verb, folder, model)
         packs = sorted((GOLDEN / "packs").iterdir())
         assert len(packs) >= 3
         for pack in packs:
