@@ -15,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
+#include "cli/streams.h"
 #include "cli/verbs.h"
 #include "device/cpu/detect.h"
 #include "locate/locate.h"
@@ -321,7 +322,7 @@ Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& f
   if (common.json) {
     print_json(align::vote_json(result));
   } else {
-    std::printf("%s", align::vote_text(result, flags.all).c_str());
+    std::printf("%s", printable(align::vote_text(result, flags.all)).c_str());
   }
   return result.agreed() ? 0 : 1;
 }
@@ -329,8 +330,13 @@ Result<int> verb_baseline_vote(const CommonFlags& common, const BaselineFlags& f
 Result<int> verb_baseline_join(const CommonFlags& common, const BaselineFlags& flags) {
   std::vector<align::Pack> ranks;
   for (const std::string& path : flags.packs) ranks.push_back(FL_TRY(align::read_pack(path)));
+  const RemoveOnInterrupt guard(flags.output);
+  std::optional<adapt::OutputDirectory> output;
+  if (!holds_pack_alone(flags.output)) output.emplace(FL_TRY(adapt::OutputDirectory::create(flags.output)));
+  if (output) output->add({flags.output + "/manifest.json", flags.output + "/tensors.safetensors"});
   const auto joined = FL_TRY(align::join_ranks(ranks));
   FL_TRY(align::write_pack(joined.pack, flags.output, 0));
+  if (output) output->keep();
   if (common.json) {
     Json findings = Json::array();
     for (const align::ReplicaFinding& finding : joined.findings) {
