@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="the float32 recording too")
     parser.add_argument("-o", "--output", required=True)
     args = parser.parse_args()
-    args.values = None
+    args.values = args.spec = None
     listing = record.read_values(args)
     tokens = [int(word) for word in args.tokens.split(",")]
     out = pathlib.Path(args.output)
