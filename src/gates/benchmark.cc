@@ -19,7 +19,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Runner {
  public:
   static Result<Runner> create(runtime::Executor& executor, int64_t batch, int64_t planned_length) {
-    Runner runner(executor, FL_TRY(kv::StateCache::create(executor.plan().states, {})));
+    Runner runner(executor,
+                  FL_TRY(kv::StateCache::create(executor.plan().states, {.storage = executor.page_storage()})));
     runner.planned_length_ = planned_length;
     for (int64_t i = 0; i < batch; ++i) runner.sequences_.push_back(runner.cache_.add_sequence());
     const auto& plan = executor.plan();

@@ -74,7 +74,10 @@ Status DeviceExecutor::bring_tables(const plan::Batch& batch, std::span<const pl
     for (const auto& pages : state.pages) made.max_pages = std::max(made.max_pages, static_cast<int64_t>(pages.size()));
     std::vector<int64_t> places;
     for (const auto& pages : state.pages) {
-      for (const std::byte* page : pages) places.push_back(DevicePages::place(page));
+      for (const std::byte* page : pages) {
+        if (!pages_.owns(page)) return internal_error("a page of state lies elsewhere than on the device");
+        places.push_back(DevicePages::place(page));
+      }
       places.resize(places.size() + static_cast<size_t>(made.max_pages) - pages.size(), 0);
     }
     for (const plan::SequenceSpan& span : batch.sequences) {

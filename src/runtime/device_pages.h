@@ -25,6 +25,8 @@ class DevicePages final : public kv::PageStorage {
   // The pool as it is now; a page's place is its distance from the beginning.
   const device::Buffer& pool() const { return pool_; }
   static int64_t place(const std::byte* page) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(page)); }
+  // Whether it is a page of this pool, or none.
+  bool owns(const std::byte* page) const { return page == nullptr || (place(page) >= kFirst && place(page) < end_); }
   // The first error of a fill, a copy or a move since the last call: take, zero and copy have nobody to tell.
   Status take_status();
 

@@ -173,17 +173,25 @@ def check_graph(verbs, _golden):
     verbs.text("graph", model, "--stage", "plan", "--format", "dot", status=2)
 
 
+def record(verbs, model, pack):
+    verbs("baseline", "record", model, "--tokens", "5,9,2,7,11,4,30,8,12,6", "--greedy", "4", "-o", pack)
+    return pack
+
+
 def check_adapt(verbs, _golden):
     folder = pathlib.Path(str(verbs.names["out"]) + ".evidence")
-    found = verbs("adapt", verbs.names["model"], "--report", folder, "--baseline", GOLDEN)
+    pack = record(verbs, verbs.names["model"], folder.with_suffix(".pack"))
+    found = verbs("adapt", verbs.names["model"], "--report", folder, "--baseline", pack)
     levels = [gate["level"] for gate in found["gates"]]
-    assert found["passed"] and levels == ["intake", "coverage", "plan", "load", "model", "answer"], levels
+    assert found["passed"] and levels == [
+        "intake", "coverage", "plan", "load", "operator", "layer", "model", "performance", "answer"], levels
     assert json.loads((folder / "report.json").read_text())["gates"] == found["gates"]
     for gate in found["gates"]:
         assert gate["passed"] and gate["seconds"] >= 0
         assert json.loads((folder / f"{gate['level']}.json").read_text()) == gate["evidence"]
     assert pathlib.Path(found["report"]) == folder / "report.html" and "<html" in (folder / "report.html").read_text()
-    other = verbs("adapt", verbs.names["model"], "--baseline", GOLDEN.parent / "llama_bias", status=1)
+    of_another = record(verbs, GOLDEN.parent / "llama_bias", folder.with_suffix(".other"))
+    other = verbs("adapt", verbs.names["model"], "--baseline", of_another, status=1)
     assert not other["passed"] and other["gates"][-1]["level"] == "model", "a verdict"
     absent = verbs("adapt", verbs.names["model"], "--baseline", verbs.names["missing"], status=2)
     assert absent["gates"][-1]["evidence"]["error"]["code"] == "not found", "bad input"

@@ -60,6 +60,15 @@ TEST_F(BenchmarkTest, WithoutDecodingThereIsNoRate) {
   EXPECT_EQ((*rows)[0].decode_tps, 0);
 }
 
+// The pages of its sequences lie on the device.
+TEST(Benchmark, RunsOnADevice) {
+  const auto model = adapt::bring_up_golden(adapt::quick_options(catalog::Backend::kSimt));
+  ASSERT_NE(model, nullptr);
+  const auto rows = benchmark(*model->executor, {.prompts = {3}, .batches = {2}, .decode_tokens = 2});
+  ASSERT_TRUE(rows.ok()) << rows.status().message();
+  EXPECT_GT((*rows)[0].decode_tps, 0);
+}
+
 TEST_F(BenchmarkTest, RefusesWhatItCannotRun) {
   const auto message = [&](const BenchmarkOptions& options) {
     const auto rows = benchmark(*model_->executor, options);
