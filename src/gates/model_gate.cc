@@ -294,7 +294,7 @@ class ModelGate {
                               static_cast<long long>(best_equal_), static_cast<long long>(rows_));
     if (scored_ > 0) text += format(", perplexity %.3f against %.3f", perplexity_[0], perplexity_[1]);
     text += format("; longest prompt %lld tokens", static_cast<long long>(longest_));
-    for (const std::string& entry : left_out_) text += "; not passed: " + entry;
+    for (const std::string& entry : left_out_) text += "; left out: " + entry;
     return text;
   }
 
