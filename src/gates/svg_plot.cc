@@ -63,13 +63,14 @@ class Axes {
           format("<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" class=\"g\"/>", kLeft, kWidth - kRight, at, at);
       out += format("<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">1e%.0f</text>", kLeft - 5, at + 4, power);
     }
-    constexpr int kTicks = 4;
-    for (int i = 0; i <= kTicks && last_ > first_; ++i) {
-      const double value = first_ + (last_ - first_) * i / kTicks;
+    // Whole numbers, about five of them, the ends among them.
+    const double step = std::max(1.0, std::round((last_ - first_) / 4));
+    for (double value = first_; value <= last_ && last_ > first_; value += step) {
+      if (value < last_ && value + step > last_) value = last_;
       out += format("<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"%s\">%.0f</text>", x(value), kHeight - kBottom + 14,
-                    i == 0        ? "start"
-                    : i == kTicks ? "end"
-                                  : "middle",
+                    value == first_  ? "start"
+                    : value == last_ ? "end"
+                                     : "middle",
                     value);
     }
     return out + format("<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">", (kLeft + kWidth) / 2, kHeight - 5) +

@@ -36,6 +36,22 @@ TEST(LogPlot, StandsWhereAllIsZero) {
   EXPECT_EQ(plot.find("inf"), std::string::npos);
 }
 
+TEST(LogPlot, CountsInWholeNumbers) {
+  const auto ticks = [](double last) {
+    const std::string plot = log_plot({{.name = "a", .colour = "--blue", .points = {{1, 1}, {last, 1}}}}, {}, "x", "y");
+    std::string found;
+    for (int i = 1; i <= 30; ++i) {
+      const size_t times = count(plot, ">" + std::to_string(i) + "</text>");
+      EXPECT_LE(times, 1u) << i;
+      if (times > 0) found += std::to_string(i) + " ";
+    }
+    return found;
+  };
+  EXPECT_EQ(ticks(4), "1 2 3 4 ");
+  EXPECT_EQ(ticks(30), "1 8 15 22 30 ");
+  EXPECT_EQ(ticks(2), "1 2 ");
+}
+
 TEST(BarPlot, IsAsLongAsItsValue) {
   const std::string plot = bar_plot({{.name = "decode", .value = 0.5, .wanted = 0.25, .text = "50 %"},
                                      {.name = "prompt", .value = 7, .text = "", .good = false}},
