@@ -117,9 +117,9 @@ LogitsTolerance logits_tolerance(const LogitsRounding& rounding, std::span<const
   out.row = std::max(rounding.floor, out.row);
   out.rows = std::max(rounding.floor, kRowsOfRounding * rounding.rel_l2 * std::sqrt(few));
   out.kl = kRowsOfRounding * kRowsOfRounding * few_kl * (rounding.kl + least * least / 2);
-  out.log_perplexity =
-      kSpread * std::hypot(rounding.surprise, least) / std::sqrt(static_cast<double>(std::max<int64_t>(scored, 1))) +
-      out.kl;
+  out.log_perplexity = kSpread * kRowsOfRounding * std::hypot(rounding.surprise, least) /
+                           std::sqrt(static_cast<double>(std::max<int64_t>(scored, 1))) +
+                       out.kl;
   out.margin = std::sqrt(2.0) * kSpread * std::max(rounding.floor, rounding.rel_l2);
   // Whole rows, so one at least: a prompt may be short.
   if (routed) out.beyond = std::ceil((kTurnedRows + kRowsOfRounding * rounding.turned) * count);
