@@ -38,14 +38,15 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
   return handles;
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, const EngineOptions& options,
+Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, const EngineOptions& wanted,
                                                EngineMetrics metrics) {
-  const int64_t step_tokens = options.step_tokens > 0 ? std::min(options.step_tokens, executor.max_batch_tokens())
-                                                      : executor.max_batch_tokens();
+  EngineOptions options = wanted;
+  const int64_t most = executor.max_batch_tokens();
+  options.step_tokens = options.step_tokens > 0 ? std::min(options.step_tokens, most) : most;
   auto cache = FL_TRY(kv::StateCache::create(executor.plan().states, {.page_rows = options.page_rows,
                                                                       .capacity_bytes = options.state_capacity_bytes,
                                                                       .storage = executor.page_storage(),
-                                                                      .step_tokens = step_tokens}));
+                                                                      .step_tokens = options.step_tokens}));
   std::unique_ptr<kv::SwapSpace> swap;
   if (options.swap.host_bytes > 0 || options.swap.disk_bytes > 0) swap = FL_TRY(kv::SwapSpace::create(options.swap));
   return std::unique_ptr<Engine>(new Engine(executor, options, metrics, std::move(cache), std::move(swap)));
@@ -90,11 +91,9 @@ Status Engine::check(const request::Request& request) const {
                             std::to_string(options_.max_context - 1) + " fit a context of " +
                             std::to_string(options_.max_context));
   }
-  const int64_t step_tokens = options_.step_tokens > 0 ? std::min(options_.step_tokens, executor_.max_batch_tokens())
-                                                       : executor_.max_batch_tokens();
-  if (whole_prompts_ && prompt_tokens > step_tokens) {
+  if (whole_prompts_ && prompt_tokens > options_.step_tokens) {
     return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
-                            std::to_string(step_tokens) +
+                            std::to_string(options_.step_tokens) +
                             " fit a step, and attention that sees later tokens wants all of them in one");
   }
   if (request.max_tokens < 1) {

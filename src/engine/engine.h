@@ -33,7 +33,7 @@ struct EngineOptions {
   int64_t max_context = 2048;        // tokens of prompt and output together
   int64_t max_sequences = 8;         // that run at one time; further ones wait
   int64_t max_waiting = 256;         // beyond that submit() answers kUnavailable
-  int64_t step_tokens = 0;           // that one step computes at most; 0: as many as the executor takes
+  int64_t step_tokens = 0;           // that one step computes at most; 0, or more: as many as the executor takes
   int64_t state_capacity_bytes = 0;  // of all sequences' state; 0: no limit of its own
   int64_t page_rows = 128;
   std::vector<int32_t> stop_token_ids;  // the model's own ends
@@ -77,7 +77,6 @@ class Engine {
 
   int64_t vocab_size() const { return vocab_size_; }
   const EngineOptions& options() const { return options_; }
-  int64_t state_capacity_bytes() const { return options_.state_capacity_bytes; }
 
  private:
   struct Step;

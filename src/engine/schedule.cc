@@ -146,8 +146,7 @@ int64_t Engine::piece_of(const Sequence& sequence, int64_t room) const {
 // prompts, in pieces. Prompts that must stay whole go first: behind the others one might never find the room.
 Engine::Step Engine::schedule() {
   Step step;
-  step.room = executor_.max_batch_tokens();
-  if (options_.step_tokens > 0) step.room = std::min(step.room, options_.step_tokens);
+  step.room = options_.step_tokens;
   step.output_room = executor_.max_batch_outputs();
   step.most_parts = static_cast<size_t>(executor_.max_batch_sequences());
   // Those that rank last may leave on the way, so places are looked up anew each time.

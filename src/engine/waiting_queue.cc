@@ -2,6 +2,7 @@
 #include "engine/waiting_queue.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -21,7 +22,11 @@ int64_t WaitingQueue::served(const std::string& client) const {
 void WaitingQueue::push(std::unique_ptr<Sequence> sequence) {
   const std::string& client = sequence->request.client;
   const auto of_client = [&](const auto& other) { return other->request.client == client; };
-  if (waiting_.empty() && served_.size() > kMostClients) served_.clear();
+  if (served_.size() > kMostClients) {  // names come from outside
+    std::set<std::string_view> there;
+    for (const auto& other : waiting_) there.insert(other->request.client);
+    std::erase_if(served_, [&](const auto& entry) { return !there.contains(entry.first); });
+  }
   if (!waiting_.empty() && std::none_of(waiting_.begin(), waiting_.end(), of_client)) {
     int64_t least = served(waiting_.front()->request.client);
     for (const auto& other : waiting_) least = std::min(least, served(other->request.client));

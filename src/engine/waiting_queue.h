@@ -25,6 +25,7 @@ class WaitingQueue {
   std::unique_ptr<Sequence> take(const Sequence& sequence);
   void drop_finished();
   const std::vector<std::unique_ptr<Sequence>>& all() const { return waiting_; }
+  size_t num_clients() const { return served_.size(); }  // that are remembered
 
   void charge_prompt(std::string_view client, int64_t tokens) { served_[std::string(client)] += tokens; }
   void charge_output(std::string_view client, int64_t tokens) { served_[std::string(client)] += 2 * tokens; }

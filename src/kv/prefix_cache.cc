@@ -26,8 +26,13 @@ PrefixCache::~PrefixCache() {
 }
 
 PrefixCache::Node& PrefixCache::root(std::string_view salt) {
-  const auto found = roots_.find(salt);
-  return found != roots_.end() ? found->second : roots_.try_emplace(std::string(salt)).first->second;
+  if (const auto found = roots_.find(salt); found != roots_.end()) return found->second;
+  if (roots_.size() >= most_roots_) {  // salts come from outside: those that hold nothing are forgotten
+    std::erase_if(roots_,
+                  [](const auto& entry) { return entry.second.children.empty() && entry.second.sequences == 0; });
+    most_roots_ = std::max(kLeastRoots, 2 * roots_.size());
+  }
+  return roots_.try_emplace(std::string(salt)).first->second;
 }
 
 PrefixCache::Node* PrefixCache::child(Node& parent, std::span<const int32_t> tokens) const {

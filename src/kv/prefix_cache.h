@@ -42,6 +42,7 @@ class PrefixCache {
   void reclaim(int64_t bytes);
   int64_t reclaimable_bytes() const { return cache_.unused_bytes() + snapshots_used_; }
   int64_t num_blocks() const { return num_blocks_; }
+  size_t num_salts() const { return roots_.size(); }
 
  private:
   struct Node {
@@ -72,7 +73,9 @@ class PrefixCache {
   StateCache& cache_;
   const int64_t snapshot_limit_;
   const bool needs_snapshots_;
+  static constexpr size_t kLeastRoots = 64;
   std::map<std::string, Node, std::less<>> roots_;  // by salt
+  size_t most_roots_ = kLeastRoots;                 // before those that hold nothing are looked for
   std::unordered_map<SequenceId, Node*> places_;
   ByUse leaves_;                   // without sequences: they may go
   ByUse snapshots_;                // nodes that have one

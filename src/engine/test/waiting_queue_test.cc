@@ -77,6 +77,19 @@ TEST_F(WaitingQueueTest, ClientsGetEqualShares) {
   EXPECT_EQ(served, (Tickets{1, 7, 2, 8, 3, 4, 5, 6}));
 }
 
+TEST_F(WaitingQueueTest, ClientsWithoutEndAreNotRemembered) {
+  push(0, "stays");
+  queue.charge_prompt("stays", 5);
+  for (int i = 0; i < 10000; ++i) {
+    push(0, "client " + std::to_string(i));
+    queue.charge_prompt("client " + std::to_string(i), 9);
+    queue.take(*queue.all().back());
+  }
+  EXPECT_LE(queue.num_clients(), 4100u);
+  push(0, "new");
+  EXPECT_EQ(queue.next(now)->request.client, "stays") << "what it was served is still known: no more than new ones";
+}
+
 TEST_F(WaitingQueueTest, WhoComesLaterHasNothingSavedUp) {
   push(0, "old");
   queue.charge_prompt("old", 1000);

@@ -148,6 +148,20 @@ TEST(PrefixCache, OtherTokensAndOtherSaltsShareNothing) {
   EXPECT_EQ(c.start(other, "one"), 4);
 }
 
+TEST(PrefixCache, SaltsThatHoldNothingAreForgotten) {
+  Caches c({kLog});
+  Sequence kept{.tokens = counting(0, 9), .saved = {}}, brief{.tokens = counting(0, 2), .saved = {}};
+  c.start(kept, "kept");
+  ASSERT_TRUE(c.compute(kept, 9, "kept"));
+  c.end(kept);
+  for (int i = 0; i < 1000; ++i) {
+    c.start(brief, "salt " + std::to_string(i));
+    c.end(brief);
+  }
+  EXPECT_LE(c.prefixes.num_salts(), 64u);
+  EXPECT_EQ(c.start(kept, "kept"), 8);
+}
+
 TEST(PrefixCache, WhatWasUsedLongestAgoGoesFirst) {
   Caches c({kLog}, 6 * 256);
   Sequence a{.tokens = counting(0, 9), .saved = {}}, b{.tokens = counting(100, 9), .saved = {}};
