@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "server/completion.h"
+#include "server/tokenize.h"
 #include "server/work_queue.h"
 
 namespace firstlight::server {
@@ -15,7 +16,7 @@ namespace {
 
 using Clock = Completion::Clock;
 
-enum class Route : uint8_t { kHealth, kReady, kMetrics, kModels, kModel, kChat, kCompletions };
+enum class Route : uint8_t { kHealth, kReady, kMetrics, kModels, kModel, kChat, kCompletions, kTokenize, kDetokenize };
 
 struct RouteRow {
   std::string_view path;
@@ -31,7 +32,14 @@ constexpr std::array kRoutes = {
     RouteRow{"/v1/models/*", "GET", Route::kModel},
     RouteRow{"/v1/chat/completions", "POST", Route::kChat},
     RouteRow{"/v1/completions", "POST", Route::kCompletions},
+    RouteRow{"/tokenize", "POST", Route::kTokenize},
+    RouteRow{"/detokenize", "POST", Route::kDetokenize},
 };
+
+constexpr bool is_tokenizing(Route route) { return route == Route::kTokenize || route == Route::kDetokenize; }
+
+// What the model is asked for or says about itself; all else is for whoever watches the server.
+bool needs_key(const RouteRow& row) { return row.path.starts_with("/v1/") || is_tokenizing(row.route); }
 
 const RouteRow* find_route(std::string_view path) {
   for (const RouteRow& row : kRoutes) {
@@ -91,6 +99,7 @@ struct ApiService::Impl {
 
   std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
   HttpResponse get(Route route, const std::string& path) const;
+  void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   void complete(Endpoint endpoint, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
     return {{"id", context->model.name},
@@ -110,7 +119,7 @@ ApiService::~ApiService() = default;
 Gauge ApiService::connections_gauge() const { return impl_->context->metrics->connections; }
 
 std::optional<ApiError> ApiService::Impl::refuse(const RouteRow& row, const HttpRequest& request) const {
-  if (row.path.starts_with("/v1/") && !options.api_key.empty()) {
+  if (needs_key(row) && !options.api_key.empty()) {
     static constexpr std::string_view kScheme = "bearer ";
     const std::string& header = request.authorization;
     const bool has_key = lower_case(header.substr(0, kScheme.size())) == kScheme;
@@ -129,7 +138,7 @@ std::optional<ApiError> ApiService::Impl::refuse(const RouteRow& row, const Http
   if (row.method == "POST" && !is_json_type(request.content_type)) {
     return ApiError{415, "Content-Type '" + request.content_type.substr(0, 80) + "', application/json wanted", "", ""};
   }
-  if (row.method == "POST" && !readiness.is_ready()) {
+  if (row.method == "POST" && !is_tokenizing(row.route) && !readiness.is_ready()) {
     return ApiError{503, "not ready: " + readiness.reason(), "", "not_ready"};
   }
   return std::nullopt;
@@ -164,9 +173,33 @@ HttpResponse ApiService::Impl::get(Route route, const std::string& path) const {
     }
     case Route::kChat:
     case Route::kCompletions:
+    case Route::kTokenize:
+    case Route::kDetokenize:
       break;
   }
   return error_response({500, "no such route", "", ""});
+}
+
+void ApiService::Impl::tokenize(Route which, const std::string& route, HttpRequest request,
+                                std::shared_ptr<Exchange> exchange) {
+  const auto body = std::make_shared<std::string>(std::move(request.body));
+  const auto work_on = [this, which, route, body, exchange] {
+    const auto response = std::make_shared<HttpResponse>();
+    ApiError error;
+    try {
+      const ServedModel& model = context->model;
+      error = which == Route::kTokenize ? tokenize_json(model, *body, response->body)
+                                        : detokenize_json(model, *body, response->body);
+    } catch (const std::exception& fault) {
+      log_error(log, std::string("while a text was read: ") + fault.what());
+      error = {500, "the request could not be read", "", ""};
+    }
+    if (!error.ok()) *response = error_response(error);
+    exchange->post([this, route, exchange, response] { answer(*exchange, route, std::move(*response)); });
+  };
+  if (!work.post(work_on)) {
+    answer(*exchange, route, error_response({503, "too many requests wait to be read", "", ""}));
+  }
 }
 
 void ApiService::Impl::complete(Endpoint endpoint, const std::string& route, HttpRequest request,
@@ -184,10 +217,7 @@ void ApiService::Impl::complete(Endpoint endpoint, const std::string& route, Htt
     ApiError error;
     try {
       error = parse_request(endpoint, *body, model.default_sampling, {.max_choices = options.max_choices}, *api);
-      if (error.ok() && !api->model.empty() && api->model != model.name) {
-        error = {404, "model '" + api->model.substr(0, 100) + "' is not served, only '" + model.name + "'", "model",
-                 "model_not_found"};
-      }
+      if (error.ok()) error = check_model(model, api->model);
       if (error.ok()) error = prepare_prompts(model, *api, *prompts);
     } catch (const std::exception& fault) {  // of the JSON library, or memory running out
       log_error(log, std::string("while a request was read: ") + fault.what());
@@ -225,6 +255,10 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange)
       return;
     case Route::kCompletions:
       impl_->complete(Endpoint::kCompletions, route, std::move(request), std::move(exchange));
+      return;
+    case Route::kTokenize:
+    case Route::kDetokenize:
+      impl_->tokenize(row->route, route, std::move(request), std::move(exchange));
       return;
     default:
       impl_->answer(*exchange, route, impl_->get(row->route, request.path));

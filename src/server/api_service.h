@@ -15,7 +15,7 @@
 namespace firstlight::server {
 
 struct ApiServiceOptions {
-  std::string api_key;  // of /v1/…; empty: none is asked for
+  std::string api_key;  // of /v1/… and tokenising; empty: none is asked for
   int64_t max_choices = 128;
   int num_prepare_threads = 2;  // 0: on the caller's thread (tests)
   size_t max_preparing = 256;   // bodies that may wait for such a thread

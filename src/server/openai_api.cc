@@ -5,8 +5,6 @@
 #include <charconv>
 #include <limits>
 
-#include "server/field_reader.h"
-
 namespace firstlight::server {
 namespace {
 
@@ -69,7 +67,8 @@ void read_stops(FieldReader& fields, ApiRequest& request) {
   }
 }
 
-// Ids in a JSON array; false after telling `fields`.
+}  // namespace
+
 bool read_ids(FieldReader& fields, const std::string& name, const Json& list, std::vector<int32_t>& ids) {
   for (size_t i = 0; i < list.size(); ++i) {
     const Json& id = list[i];
@@ -81,6 +80,8 @@ bool read_ids(FieldReader& fields, const std::string& name, const Json& list, st
   }
   return true;
 }
+
+namespace {
 
 void read_stop_ids(FieldReader& fields, ApiRequest& request) {
   const Json* list = fields.find("stop_token_ids");
@@ -229,6 +230,8 @@ void check_message(FieldReader& fields, const std::string& name, const Json& mes
   }
 }
 
+}  // namespace
+
 void read_messages(FieldReader& fields, ApiRequest& request) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr || !messages->is_array()) {
@@ -262,6 +265,18 @@ void read_tools(FieldReader& fields, ApiRequest& request) {
   fields.accept_only("parallel_tool_calls", true, "calls cannot be constrained");
 }
 
+void read_template_fields(FieldReader& fields, ApiRequest& request) {
+  request.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  fields.accept_only("continue_final_message", false, "end with a user message");
+  if (const Json* variables = fields.find("chat_template_kwargs")) {
+    if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object wanted");
+    request.template_variables = *variables;
+  }
+  fields.refuse({"chat_template", "documents"}, "");
+}
+
+namespace {
+
 ApiError parse_chat(const Json& body, const ApiLimits& limits, ApiRequest& request) {
   FieldReader fields(body);
   read_messages(fields, request);
@@ -273,15 +288,9 @@ ApiError parse_chat(const Json& body, const ApiLimits& limits, ApiRequest& reque
   const int64_t top = fields.integer("top_logprobs", 0, 0, kMaxTopLogprobs);
   if (top > 0 && !request.logprobs) fields.fail("top_logprobs", "only with logprobs: true");
   request.sampling.num_logprobs = request.logprobs ? static_cast<int>(top) : -1;
-  request.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  fields.accept_only("continue_final_message", false, "end with a user message");
-  if (const Json* variables = fields.find("chat_template_kwargs")) {
-    if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object wanted");
-    request.template_variables = *variables;
-  }
+  read_template_fields(fields, request);
   fields.accept_only("modalities", Json::array({"text"}), "this server answers in text only");
-  fields.refuse(
-      {"audio", "prediction", "web_search_options", "functions", "function_call", "chat_template", "documents"}, "");
+  fields.refuse({"audio", "prediction", "web_search_options", "functions", "function_call"}, "");
   fields.refuse({"reasoning_effort", "verbosity"}, "where the template knows it, give it in chat_template_kwargs");
   fields.finish();
   return fields.error();
@@ -339,19 +348,26 @@ ApiError parse_completions(const Json& body, const ApiLimits& limits, ApiRequest
 
 }  // namespace
 
-ApiError parse_request(Endpoint endpoint, std::string_view body, const request::SamplingParams& defaults,
-                       const ApiLimits& limits, ApiRequest& request) {
+ApiError parse_body(std::string_view body, Json& json) {
   if (has_too_many_members(body)) {
     return {400, "the body has an object of more than " + std::to_string(kMaxMembers) + " members", "", ""};
   }
-  auto json = parse_json(body);
-  if (!json.ok()) return {400, "the body is not JSON: " + json.status().message(), "", ""};
-  if (!json->is_object()) {
-    return {400, "the body is " + std::string(json_type_name(*json)) + ", an object wanted", "", ""};
+  auto parsed = parse_json(body);
+  if (!parsed.ok()) return {400, "the body is not JSON: " + parsed.status().message(), "", ""};
+  if (!parsed->is_object()) {
+    return {400, "the body is " + std::string(json_type_name(*parsed)) + ", an object wanted", "", ""};
   }
+  json = std::move(*parsed);
+  return {};
+}
+
+ApiError parse_request(Endpoint endpoint, std::string_view body, const request::SamplingParams& defaults,
+                       const ApiLimits& limits, ApiRequest& request) {
+  Json json;
+  if (ApiError error = parse_body(body, json); !error.ok()) return error;
   request.endpoint = endpoint;
   request.sampling = defaults;
-  return endpoint == Endpoint::kChat ? parse_chat(*json, limits, request) : parse_completions(*json, limits, request);
+  return endpoint == Endpoint::kChat ? parse_chat(json, limits, request) : parse_completions(json, limits, request);
 }
 
 }  // namespace firstlight::server

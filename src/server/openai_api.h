@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "request/request.h"
 #include "server/api_error.h"
+#include "server/field_reader.h"
 
 namespace firstlight::server {
 
@@ -58,5 +59,14 @@ struct ApiLimits {
 // field.
 ApiError parse_request(Endpoint endpoint, std::string_view body, const request::SamplingParams& defaults,
                        const ApiLimits& limits, ApiRequest& request);
+
+// What other endpoints share with these: the body as a JSON object, and the fields that make a chat prompt (messages,
+// tools, and what the template is told).
+ApiError parse_body(std::string_view body, Json& json);
+void read_messages(FieldReader& fields, ApiRequest& request);
+void read_tools(FieldReader& fields, ApiRequest& request);
+void read_template_fields(FieldReader& fields, ApiRequest& request);
+// Ids in a JSON array; false after telling `fields`.
+bool read_ids(FieldReader& fields, const std::string& name, const Json& list, std::vector<int32_t>& ids);
 
 }  // namespace firstlight::server

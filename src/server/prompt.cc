@@ -91,6 +91,27 @@ ApiError fit_context(const std::string& field, const ServedModel& model, const A
   return {};
 }
 
+}  // namespace
+
+ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids) {
+  text::RenderedPrompt rendered;
+  if (ApiError error = render_chat(model, request, rendered); !error.ok()) return error;
+  auto encoded = model.tokenizer.encode_segments(rendered.segments);
+  if (!encoded.ok()) return in_field("messages", encoded.status());
+  ids = std::move(*encoded);
+  return {};
+}
+
+ApiError encode_text(const ServedModel& model, const ApiRequest& request, const std::string& field,
+                     const std::string& text, std::vector<int32_t>& ids) {
+  auto encoded = model.tokenizer.encode(text, {.add_special = request.add_special_tokens});
+  if (!encoded.ok()) return in_field(field, encoded.status());
+  ids = std::move(*encoded);
+  return {};
+}
+
+namespace {
+
 ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const std::string& field,
                      const RawPrompt& raw, PreparedPrompt& prompt) {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&raw)) {
@@ -99,20 +120,16 @@ ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const 
     if (request.echo) prompt.echo = model.tokenizer.decode(*ids, {.skip_special = request.skip_special_tokens});
   } else {
     const std::string& text = std::get<std::string>(raw);
-    auto encoded = model.tokenizer.encode(text, {.add_special = request.add_special_tokens});
-    if (!encoded.ok()) return in_field(field, encoded.status());
-    prompt.ids = std::move(*encoded);
+    if (ApiError error = encode_text(model, request, field, text, prompt.ids); !error.ok()) return error;
     if (request.echo) prompt.echo = text;
   }
   return fit_context(field, model, request, prompt);
 }
 
 ApiError prepare_chat(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts) {
-  text::RenderedPrompt rendered;
-  if (ApiError error = render_chat(model, request, rendered); !error.ok()) return error;
-  auto encoded = model.tokenizer.encode_segments(rendered.segments);
-  if (!encoded.ok()) return in_field("messages", encoded.status());
-  prompts.push_back({.ids = std::move(*encoded), .echo = ""});
+  PreparedPrompt prompt;
+  if (ApiError error = encode_chat(model, request, prompt.ids); !error.ok()) return error;
+  prompts.push_back(std::move(prompt));
   return fit_context("messages", model, request, prompts.back());
 }
 

@@ -22,4 +22,10 @@ struct PreparedPrompt {
 // messages never becomes control tokens; a raw text prompt follows the tokenizer's setting.
 ApiError prepare_prompts(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts);
 
+// The ids of a request's messages, whatever their number; of a text, with what the tokenizer adds where the request
+// says so.
+ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids);
+ApiError encode_text(const ServedModel& model, const ApiRequest& request, const std::string& field,
+                     const std::string& text, std::vector<int32_t>& ids);
+
 }  // namespace firstlight::server

@@ -18,7 +18,7 @@ namespace firstlight::server {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 0;         // 0: any free one
-  std::string api_key;  // of /v1/…; empty: none is asked for
+  std::string api_key;  // of /v1/… and tokenising; empty: none is asked for
   size_t max_body_bytes = size_t{16} << 20;
   size_t max_header_bytes = size_t{16} << 10;
   size_t max_connections = 1024;

@@ -138,6 +138,22 @@ TEST_F(ApiServiceTest, TakesJsonOnly) {
   EXPECT_EQ(begin("POST", "/v1/completions", "{}", "", "")->status, 400);
 }
 
+// Texts need the key but no model that is ready.
+TEST_F(ApiServiceTest, TokenizesBeforeTheModelIsReady) {
+  options.api_key = "secret";
+  readiness.set_not_ready("not yet");
+  for (const char* path : {"/tokenize", "/detokenize"}) {
+    EXPECT_EQ(begin("POST", path, "{}")->status, 401) << path;
+    EXPECT_EQ(begin("GET", path, "", "Bearer secret")->status, 405) << path;
+  }
+  const auto exchange = begin("POST", "/tokenize", R"({"prompt": "a"})", "Bearer secret");
+  EXPECT_EQ(exchange->status, 200);
+  EXPECT_EQ(exchange->num_answers, 1);
+  EXPECT_EQ(json(exchange)["tokens"], Json::array({256, 97}));
+  EXPECT_EQ(json(begin("POST", "/detokenize", R"({"tokens": [97]})", "Bearer secret"))["prompt"], "a");
+  EXPECT_EQ(begin("POST", "/detokenize", "{}", "Bearer secret")->status, 400);
+}
+
 TEST_F(ApiServiceTest, AnswersChat) {
   const auto exchange = post("/v1/chat/completions", chat(R"("model": "tiny")"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
