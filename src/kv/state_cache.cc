@@ -7,18 +7,6 @@
 #include "base/check.h"
 
 namespace firstlight::kv {
-namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-bool has_pages(ops::StateKind kind) {
-  return kind == ops::StateKind::kAppendLog || kind == ops::StateKind::kWindowLog || kind == ops::StateKind::kRateLog ||
-         kind == ops::StateKind::kFixed || kind == ops::StateKind::kTokenHistory;
-}
-
-}  // namespace
 
 Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, const StateCacheOptions& options) {
   FL_CHECK(options.page_rows > 0);
@@ -26,28 +14,7 @@ Result<StateCache> StateCache::create(std::span<const ops::StateDecl> states, co
   cache.options_ = options;
   if (cache.options_.storage == nullptr) cache.options_.storage = &host_pages();
   for (const ops::StateDecl& decl : states) {
-    if (!has_pages(decl.kind)) {
-      return unsupported("state " + decl.name + ": kind " + std::string(ops::state_kind_name(decl.kind)) +
-                         ", append, window, rate, fixed or token_history wanted");
-    }
-    State state;
-    state.name = decl.name;
-    state.fixed = decl.kind == ops::StateKind::kFixed;
-    const bool windowed = decl.kind == ops::StateKind::kWindowLog || decl.kind == ops::StateKind::kTokenHistory;
-    state.window = windowed ? decl.window : 0;
-    state.rate = decl.kind == ops::StateKind::kRateLog ? decl.rate : 1;
-    FL_CHECK(state.rate >= 1);
-    // As many tokens to a page as others have, so that few make a block.
-    state.page_rows = state.fixed ? 1 : std::max<int64_t>(1, options.page_rows / state.rate);
-    for (const ops::StateComponent& part : decl.components) {
-      state.components.push_back({.dtype = part.dtype,
-                                  .heads = part.heads,
-                                  .width = part.width,
-                                  .offset_bytes = static_cast<int64_t>(state.page_bytes)});
-      const auto row = tensor::row_bytes(part.dtype, part.width);
-      if (!row) return unsupported("state " + decl.name + "." + part.name + ": rows are not whole blocks");
-      state.page_bytes += aligned(static_cast<size_t>(part.heads * state.page_rows * *row));
-    }
+    State state = FL_TRY(plan::pages_of(decl, options.page_rows));
     if (!state.fixed) cache.block_tokens_ = std::lcm(cache.block_tokens_, state.page_rows * state.rate);
     cache.states_.push_back(std::move(state));
   }
@@ -131,11 +98,6 @@ int64_t StateCache::first_needed_page(const State& state, int64_t length) {
   return std::max<int64_t>(0, length - state.window + 1) / state.page_rows;
 }
 
-int64_t StateCache::pages_for(const State& state, int64_t length) {
-  if (state.fixed) return length > 0 ? 1 : 0;
-  return (length / state.rate + state.page_rows - 1) / state.page_rows;
-}
-
 int64_t StateCache::length(SequenceId id) const { return sequence(id).length; }
 
 // The next row goes into a page that others read too.
@@ -149,7 +111,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
   FL_CHECK(new_length >= grown.length);
   int64_t needed_bytes = 0;
   for (size_t s = 0; s < states_.size(); ++s) {
-    const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
+    const auto pages_wanted = static_cast<size_t>(states_[s].pages_for(new_length));
     const size_t have = grown.pages[s].size();
     size_t taken = pages_wanted > have ? pages_wanted - have : 0;
     if (new_length > grown.length && must_copy_last_page(states_[s], grown, s)) ++taken;
@@ -174,7 +136,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
     give_page(std::exchange(grown.pages[s].back(), own), states_[s].page_bytes);
   }
   for (size_t s = 0; s < states_.size(); ++s) {
-    const auto pages_wanted = static_cast<size_t>(pages_for(states_[s], new_length));
+    const auto pages_wanted = static_cast<size_t>(states_[s].pages_for(new_length));
     while (grown.pages[s].size() < pages_wanted) {
       std::byte* page = take_page(states_[s].page_bytes);
       if (page == nullptr) {
@@ -192,7 +154,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
 // Whether every row that the token at `length` sees is still there.
 Status StateCache::check_cut(const Sequence& sequence, int64_t length) const {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
+    const auto pages_kept = static_cast<size_t>(states_[s].pages_for(length));
     const auto first = static_cast<size_t>(first_needed_page(states_[s], length));
     for (size_t p = first; p < std::min(pages_kept, sequence.pages[s].size()); ++p) {
       if (sequence.pages[s][p] == nullptr) {
@@ -205,7 +167,7 @@ Status StateCache::check_cut(const Sequence& sequence, int64_t length) const {
 
 void StateCache::cut(Sequence& sequence, int64_t length) {
   for (size_t s = 0; s < states_.size(); ++s) {
-    const auto pages_kept = static_cast<size_t>(pages_for(states_[s], length));
+    const auto pages_kept = static_cast<size_t>(states_[s].pages_for(length));
     while (sequence.pages[s].size() > pages_kept) {
       give_page(sequence.pages[s].back(), states_[s].page_bytes);
       sequence.pages[s].pop_back();
@@ -283,13 +245,7 @@ Status StateCache::restore(SequenceId id, SnapshotId from) {
 
 int64_t StateCache::bytes_for_length(int64_t length) const {
   int64_t bytes = 0;
-  for (const State& state : states_) {
-    int64_t pages = pages_for(state, length);
-    if (state.window > 0 && options_.step_tokens > 0) {  // the rows of a window and of a step lie in so many at most
-      pages = std::min(pages, (state.window - 1 + options_.step_tokens + state.page_rows - 2) / state.page_rows + 1);
-    }
-    bytes += pages * static_cast<int64_t>(state.page_bytes);
-  }
+  for (const State& state : states_) bytes += state.bytes_for(length, options_.step_tokens);
   return bytes;
 }
 

@@ -23,6 +23,7 @@
 #include "kv/swap_space.h"
 #include "ops/state.h"
 #include "plan/batch.h"
+#include "plan/state_pages.h"
 
 namespace firstlight::kv {
 
@@ -116,15 +117,7 @@ class StateCache {
   std::span<const plan::StateView> views(std::span<const SequenceId> sequences);
 
  private:
-  struct State {
-    std::string name;
-    bool fixed = false;     // one page for the sequence, not rows
-    int64_t window = 0;     // 0: everything is kept
-    int64_t rate = 1;       // tokens per row
-    int64_t page_rows = 0;  // 1 when fixed
-    size_t page_bytes = 0;
-    std::vector<plan::StateComponentView> components;
-  };
+  using State = plan::StatePages;
   struct Sequence {
     bool live = false;
     int64_t length = 0;
@@ -157,7 +150,6 @@ class StateCache {
   Status check_cut(const Sequence& sequence, int64_t length) const;
   void cut(Sequence& sequence, int64_t length);
   const Snapshot& snapshot(SnapshotId id) const;
-  static int64_t pages_for(const State& state, int64_t length);
   static int64_t first_needed_page(const State& state, int64_t length);
   const Sequence& sequence(SequenceId id) const;
   Sequence& sequence(SequenceId id);

@@ -49,7 +49,6 @@ class DeviceExecutor final : public Executor {
   Status prepare_device_kernel(const plan::KernelStep& step);
   Status allocate_device_memory();
   Status bring_weights();
-  int64_t weight_bytes(const std::vector<bool>& read) const;
 
   // device_executor.cc
   Status bring_tables(const plan::Batch& batch, std::span<const plan::StateView> states, Run& run);

@@ -2,6 +2,7 @@
 // Making a device executor: host side load steps, kernels, memory, weights.
 #include <algorithm>
 
+#include "plan/load_memory.h"
 #include "runtime/device_executor.h"
 #include "runtime/executor_internal.h"
 
@@ -80,16 +81,6 @@ Status DeviceExecutor::prepare_device_kernel(const plan::KernelStep& step) {
   return ok_status();
 }
 
-int64_t DeviceExecutor::weight_bytes(const std::vector<bool>& read) const {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const Buffer& buffer = plan_.buffers[i];
-    const bool is_weight = buffer.kind == Buffer::Kind::kFile || buffer.kind == Buffer::Kind::kResident;
-    if (is_weight && read[i]) bytes += plan::buffer_bytes(buffer);
-  }
-  return bytes;
-}
-
 Status DeviceExecutor::allocate_device_memory() {
   size_t max_tokens = 0, max_outputs = 0;
   for (const plan::Bucket& bucket : plan_.buckets) {
@@ -97,7 +88,7 @@ Status DeviceExecutor::allocate_device_memory() {
     max_tokens = std::max(max_tokens, static_cast<size_t>(bucket.max_tokens));
     max_outputs = std::max(max_outputs, static_cast<size_t>(bucket.max_outputs));
   }
-  const int64_t weights = weight_bytes(read_when_running(plan_));
+  const int64_t weights = plan::weight_bytes(plan_).total();
   const int64_t needed = weights + memory_.arena_bytes + memory_.workspace_bytes;
   const int64_t available = device_.available_bytes();
   if (needed > available) {
@@ -115,7 +106,7 @@ Status DeviceExecutor::allocate_device_memory() {
 
 // On the transfer queue, all at once; then the host's copies go.
 Status DeviceExecutor::bring_weights() {
-  const auto read = read_when_running(plan_);
+  const auto read = plan::read_when_running(plan_);
   StepTimer timer(options_.trace, "weights to the device", StepClass::kIo);
   device::Queue& queue = device_.transfer();
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -131,7 +122,7 @@ Status DeviceExecutor::bring_weights() {
   }
   FL_TRY(queue.finish());
   memory_.mapped_bytes = 0;
-  memory_.resident_bytes = weight_bytes(read);
+  memory_.resident_bytes = plan::weight_bytes(plan_).total();
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
     if (buffer.kind == Buffer::Kind::kFile && fixed_data_[i] != nullptr) {

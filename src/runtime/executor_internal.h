@@ -86,7 +86,4 @@ struct Executor::CanaryCopies {
   std::vector<std::vector<std::byte>> outputs;
 };
 
-// Per buffer: whether the steps of running read it.
-std::vector<bool> read_when_running(const plan::Plan& plan);
-
 }  // namespace firstlight::runtime

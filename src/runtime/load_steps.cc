@@ -1,106 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan's load steps: each makes weights out of the checkpoint's; what no later step reads is given back at once.
-#include <algorithm>
-
+#include "plan/load_memory.h"
 #include "runtime/executor_internal.h"
 
 namespace firstlight::runtime {
-namespace {
 
 using plan::Buffer;
 using plan::BufferId;
 
-// The buffer whose bytes an alias, or a part of a stack, stands for.
-BufferId below(const plan::Plan& plan, BufferId id) {
-  while (id >= 0 && plan.buffer(id).alias_of >= 0) id = plan.buffer(id).alias_of;
-  return id;
-}
-
-const plan::KernelStep& load_step(const plan::Plan& plan, size_t i) {
-  return std::get<plan::KernelStep>(plan.load_steps[i].body);
-}
-
-void collect_reads(const plan::Plan& plan, const plan::Block& block, std::vector<bool>& read);
-
-// Marks what the steps of running read.
-struct ReadCollector {
-  const plan::Plan& plan;
-  std::vector<bool>& read;
-
-  void mark(BufferId id) const {
-    id = below(plan, id);
-    if (id >= 0) read[static_cast<size_t>(id)] = true;
-  }
-  void operator()(const plan::KernelStep& step) const {
-    for (const BufferId id : step.inputs) mark(id);
-  }
-  void operator()(const plan::PerExpertStep& step) const {
-    for (const BufferId id : {step.x, step.indices, step.weights, step.result}) mark(id);
-    collect_reads(plan, *step.body, read);
-  }
-  void operator()(const plan::IfStep& step) const {
-    mark(step.condition);
-    for (const BufferId id : step.then_results) mark(id);
-    for (const BufferId id : step.else_results) mark(id);
-    collect_reads(plan, *step.then_block, read);
-    collect_reads(plan, *step.else_block, read);
-  }
-};
-
-void collect_reads(const plan::Plan& plan, const plan::Block& block, std::vector<bool>& read) {
-  for (const plan::Step& step : block.steps) std::visit(ReadCollector{plan, read}, step.body);
-}
-
-// Per load step: the files and temporaries that no later load step reads.
-std::vector<std::vector<BufferId>> last_read_by(const plan::Plan& plan) {
-  std::vector<int64_t> last(plan.buffers.size(), -1);
-  for (size_t i = 0; i < plan.load_steps.size(); ++i) {
-    const plan::KernelStep& step = load_step(plan, i);
-    for (const auto& list : {step.inputs, step.outputs}) {
-      for (const BufferId id : list) {
-        if (id >= 0) last[static_cast<size_t>(below(plan, id))] = static_cast<int64_t>(i);
-      }
-    }
-  }
-  std::vector<std::vector<BufferId>> by_step(plan.load_steps.size());
-  for (size_t id = 0; id < last.size(); ++id) {
-    const auto kind = plan.buffers[id].kind;
-    if (last[id] < 0 || (kind != Buffer::Kind::kFile && kind != Buffer::Kind::kTemporary)) continue;
-    by_step[static_cast<size_t>(last[id])].push_back(static_cast<BufferId>(id));
-  }
-  return by_step;
-}
-
-}  // namespace
-
-std::vector<bool> read_when_running(const plan::Plan& plan) {
-  std::vector<bool> read(plan.buffers.size(), false);
-  collect_reads(plan, plan.body, read);
-  for (const auto& output : plan.outputs) ReadCollector{plan, read}.mark(output.buffer);
-  return read;
-}
-
-int64_t Executor::peak_load_bytes() const {
-  int64_t now = 0;
-  for (const BufferId id : misplaced_) now += plan::buffer_bytes(plan_.buffer(id));
-  int64_t peak = now;
-  const auto ends = last_read_by(plan_);
-  const auto read_later = read_when_running(plan_);
-  for (size_t i = 0; i < plan_.load_steps.size(); ++i) {
-    for (const BufferId id : load_step(plan_, i).outputs) now += plan::buffer_bytes(plan_.buffer(id));
-    peak = std::max(peak, now);
-    for (const BufferId id : ends[i]) {
-      const bool copied = std::find(misplaced_.begin(), misplaced_.end(), id) != misplaced_.end();
-      const bool is_ours = copied || plan_.buffer(id).kind == Buffer::Kind::kTemporary;
-      if (is_ours && !read_later[static_cast<size_t>(id)]) now -= plan::buffer_bytes(plan_.buffer(id));
-    }
-  }
-  return peak;
-}
+int64_t Executor::peak_load_bytes() const { return plan::peak_load_bytes(plan_, misplaced_); }
 
 Status Executor::run_load_steps() {
-  const auto ends = last_read_by(plan_);
-  const auto read_later = read_when_running(plan_);
+  const auto ends = plan::last_read_by(plan_);
+  const auto read_later = plan::read_when_running(plan_);
   uint64_t total = 0, done = 0;
   for (const auto& list : ends) {
     for (const BufferId id : list) {
@@ -123,7 +35,7 @@ Status Executor::run_load_steps() {
 }
 
 Status Executor::run_load_step(size_t index) {
-  const plan::KernelStep& step = load_step(plan_, index);
+  const auto& step = std::get<plan::KernelStep>(plan_.load_steps[index].body);
   for (const BufferId id : step.outputs) {
     const plan::Buffer& buffer = plan_.buffer(id);
     const int64_t bytes = plan::buffer_bytes(buffer);
