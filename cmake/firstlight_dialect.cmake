@@ -6,15 +6,21 @@
 # to the module's folder.
 set(FL_DIALECT_SCRIPTS ${CMAKE_CURRENT_LIST_DIR})
 
+# HEADER and TYPE: another struct of a name and a text than the device's.
 function(firstlight_embed_texts TARGET NAMESPACE FUNCTION DIRECTORY)
+  cmake_parse_arguments(PARSE_ARGV 4 ARG "" "HEADER;TYPE" "")
+  if(NOT ARG_TYPE)
+    set(ARG_HEADER device/kernel_library.h)
+    set(ARG_TYPE firstlight::device::EmbeddedText)
+  endif()
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${FUNCTION}.cc)
-  set(paths ${ARGN})
+  set(paths ${ARG_UNPARSED_ARGUMENTS})
   list(TRANSFORM paths PREPEND ${DIRECTORY}/)
   file(GLOB_RECURSE included CONFIGURE_DEPENDS ${DIRECTORY}/*.fl.h)
-  string(REPLACE ";" "," files "${ARGN}")
+  string(REPLACE ";" "," files "${ARG_UNPARSED_ARGUMENTS}")
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DDIRECTORY=${DIRECTORY} -DFILES=${files} -DOUTPUT=${output} -DNAMESPACE=${NAMESPACE}
-            -DFUNCTION=${FUNCTION} -P ${FL_DIALECT_SCRIPTS}/embed_texts.cmake
+            -DFUNCTION=${FUNCTION} -DHEADER=${ARG_HEADER} -DTYPE=${ARG_TYPE} -P ${FL_DIALECT_SCRIPTS}/embed_texts.cmake
     DEPENDS ${paths} ${included} ${FL_DIALECT_SCRIPTS}/embed_texts.cmake ${FL_DIALECT_SCRIPTS}/dialect_text.cmake
     VERBATIM)
   target_sources(${TARGET} PRIVATE ${output})

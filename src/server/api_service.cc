@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "server/completion.h"
+#include "server/static_files.h"
 #include "server/tokenize.h"
 #include "server/work_queue.h"
 
@@ -16,7 +17,18 @@ namespace {
 
 using Clock = Completion::Clock;
 
-enum class Route : uint8_t { kHealth, kReady, kMetrics, kModels, kModel, kChat, kCompletions, kTokenize, kDetokenize };
+enum class Route : uint8_t {
+  kHealth,
+  kReady,
+  kMetrics,
+  kModels,
+  kModel,
+  kChat,
+  kCompletions,
+  kTokenize,
+  kDetokenize,
+  kStatic
+};
 
 struct RouteRow {
   std::string_view path;
@@ -25,6 +37,9 @@ struct RouteRow {
 };
 
 constexpr std::array kRoutes = {
+    RouteRow{"/", "GET", Route::kStatic},
+    RouteRow{"/page/*", "GET", Route::kStatic},
+    RouteRow{"/openapi.json", "GET", Route::kStatic},
     RouteRow{"/health", "GET", Route::kHealth},
     RouteRow{"/ready", "GET", Route::kReady},
     RouteRow{"/metrics", "GET", Route::kMetrics},
@@ -65,6 +80,12 @@ bool is_json_type(const std::string& content_type) {
 
 }  // namespace
 
+std::vector<std::pair<std::string_view, std::string_view>> ApiService::routes() {
+  std::vector<std::pair<std::string_view, std::string_view>> list;
+  for (const RouteRow& row : kRoutes) list.emplace_back(row.method, row.path);
+  return list;
+}
+
 bool equal_secrets(std::string_view a, std::string_view b) {
   size_t difference = a.size() ^ b.size();
   for (size_t i = 0; i < a.size(); ++i) {
@@ -98,7 +119,7 @@ struct ApiService::Impl {
   }
 
   std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
-  HttpResponse get(Route route, const std::string& path) const;
+  HttpResponse get(Route route, const HttpRequest& request) const;
   void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   void complete(Endpoint endpoint, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
@@ -144,7 +165,7 @@ std::optional<ApiError> ApiService::Impl::refuse(const RouteRow& row, const Http
   return std::nullopt;
 }
 
-HttpResponse ApiService::Impl::get(Route route, const std::string& path) const {
+HttpResponse ApiService::Impl::get(Route route, const HttpRequest& request) const {
   HttpResponse response;
   switch (route) {
     case Route::kHealth:
@@ -164,12 +185,17 @@ HttpResponse ApiService::Impl::get(Route route, const std::string& path) const {
       response.body = dump_json({{"object", "list"}, {"data", Json::array({model_json()})}});
       return response;
     case Route::kModel: {
-      const std::string name = path.substr(std::string_view("/v1/models/").size());
+      const std::string name = request.path.substr(std::string_view("/v1/models/").size());
       if (name != context->model.name) {
         return error_response({404, "model '" + name.substr(0, 100) + "' is not served", "model", "model_not_found"});
       }
       response.body = dump_json(model_json());
       return response;
+    }
+    case Route::kStatic: {
+      const StaticFile* file = find_static_file(request.path);
+      if (file == nullptr) return error_response({404, "nothing at " + request.path.substr(0, 100), "", "not_found"});
+      return static_response(*file, request.if_none_match);
     }
     case Route::kChat:
     case Route::kCompletions:
@@ -261,7 +287,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange)
       impl_->tokenize(row->route, route, std::move(request), std::move(exchange));
       return;
     default:
-      impl_->answer(*exchange, route, impl_->get(row->route, request.path));
+      impl_->answer(*exchange, route, impl_->get(row->route, request));
       return;
   }
 }

@@ -5,6 +5,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -33,6 +36,9 @@ class ApiService {
   void handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
 
   Gauge connections_gauge() const;
+
+  // Method and path of every route; a path that ends in * stands for all that begin so.
+  static std::vector<std::pair<std::string_view, std::string_view>> routes();
 
  private:
   struct Impl;

@@ -40,7 +40,7 @@ void FieldReader::fail(ApiError error) {
 }
 
 const Json* FieldReader::find(const std::string& name) {
-  known_.insert(name);
+  facts_.try_emplace(name);
   if (!ok()) return nullptr;
   const auto field = object_.find(name);
   return field == object_.end() || field->is_null() ? nullptr : &*field;
@@ -48,6 +48,7 @@ const Json* FieldReader::find(const std::string& name) {
 
 bool FieldReader::boolean(const std::string& name, bool otherwise) {
   const Json* value = find(name);
+  facts_[name] = {.kind = FieldFact::Kind::kBoolean, .otherwise = otherwise ? 1.0 : 0.0, .text = {}};
   if (value == nullptr) return otherwise;
   if (value->is_boolean()) return value->get<bool>();
   fail(name, std::string(json_type_name(*value)) + ", a boolean wanted");
@@ -57,6 +58,7 @@ bool FieldReader::boolean(const std::string& name, bool otherwise) {
 int64_t FieldReader::integer(const std::string& name, int64_t otherwise, int64_t low, int64_t high) {
   const double value =
       number(name, static_cast<double>(otherwise), static_cast<double>(low), static_cast<double>(high));
+  facts_[name].kind = FieldFact::Kind::kInteger;
   if (value != std::floor(value)) {
     fail(name, number_text(value) + ", an integer wanted");
     return otherwise;
@@ -68,6 +70,7 @@ int64_t FieldReader::integer(const std::string& name, int64_t otherwise, int64_t
 
 double FieldReader::number(const std::string& name, double otherwise, double low, double high) {
   const Json* value = find(name);
+  facts_[name] = {.kind = FieldFact::Kind::kNumber, .otherwise = otherwise, .low = low, .high = high, .text = {}};
   if (value == nullptr) return otherwise;
   if (!value->is_number()) {
     fail(name, std::string(json_type_name(*value)) + ", a number wanted");
@@ -81,6 +84,7 @@ double FieldReader::number(const std::string& name, double otherwise, double low
 
 std::string FieldReader::string(const std::string& name, const std::string& otherwise) {
   const Json* value = find(name);
+  facts_[name] = {.kind = FieldFact::Kind::kString, .text = otherwise};
   if (value == nullptr) return otherwise;
   if (value->is_string()) return value->get<std::string>();
   fail(name, std::string(json_type_name(*value)) + ", a string wanted");
@@ -88,23 +92,26 @@ std::string FieldReader::string(const std::string& name, const std::string& othe
 }
 
 void FieldReader::accept(std::initializer_list<const char*> names) {
-  for (const char* name : names) known_.insert(name);
+  for (const char* name : names) facts_[name].kind = FieldFact::Kind::kIgnored;
 }
 
 void FieldReader::accept_only(const std::string& name, const Json& value, const std::string& why) {
   const Json* found = find(name);
+  facts_[name] = {.kind = FieldFact::Kind::kFixed, .text = dump_json(value)};
   if (found != nullptr && *found != value) fail(unsupported_field(prefix_ + name, why));
 }
 
 void FieldReader::refuse(std::initializer_list<const char*> names, const std::string& why) {
   for (const char* name : names) {
-    if (find(name) != nullptr) fail(unsupported_field(prefix_ + name, why));
+    const Json* found = find(name);
+    facts_[name].kind = FieldFact::Kind::kRefused;
+    if (found != nullptr) fail(unsupported_field(prefix_ + name, why));
   }
 }
 
 void FieldReader::finish() {
   for (const auto& [name, value] : object_.items()) {
-    if (!known_.contains(name) && !value.is_null()) fail(name.substr(0, 100), "unknown field");
+    if (!facts_.contains(name) && !value.is_null()) fail(name.substr(0, 100), "unknown field");
   }
 }
 

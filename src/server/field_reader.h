@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the fields of a JSON object from outside: each call states the field's type and range, null counts as absent,
 // and the first fault is kept with the field's name. After a fault all further calls give defaults, so that a parser is
-// a straight list. finish() refuses what nobody asked about.
+// a straight list. finish() refuses what nobody asked about. What was asked about is kept (facts()), so that a test can
+// hold the documentation against it.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,14 @@
 #include "server/api_error.h"
 
 namespace firstlight::server {
+
+// How a field was asked for.
+struct FieldFact {
+  enum class Kind : uint8_t { kAny, kBoolean, kInteger, kNumber, kString, kIgnored, kFixed, kRefused };
+  Kind kind = Kind::kAny;
+  double otherwise = 0, low = 0, high = 0;  // of numbers; of booleans `otherwise` alone
+  std::string text;                         // of strings: what is taken for absent; kFixed: the one value, as JSON
+};
 
 class FieldReader {
  public:
@@ -34,6 +43,8 @@ class FieldReader {
   // Every field that was neither read nor accepted is an error.
   void finish();
 
+  const std::map<std::string, FieldFact, std::less<>>& facts() const { return facts_; }
+
   bool ok() const { return error_.ok(); }
   const ApiError& error() const { return error_; }
   void fail(const std::string& name, const std::string& what);
@@ -42,7 +53,7 @@ class FieldReader {
  private:
   const Json& object_;
   std::string prefix_;
-  std::set<std::string, std::less<>> known_;
+  std::map<std::string, FieldFact, std::less<>> facts_;
   ApiError error_;
 };
 

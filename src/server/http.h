@@ -19,6 +19,7 @@ struct HttpRequest {
   std::string authorization;
   std::string content_type;
   std::string body;
+  std::string if_none_match = {};
 };
 
 struct HttpResponse {

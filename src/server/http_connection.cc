@@ -34,7 +34,7 @@ std::string response_head(const HttpResponse& response, bool keep_alive, std::op
   std::string head = "HTTP/1.1 " + std::to_string(response.status) + " ";
   head += http_reason(response.status);
   head += "\r\nDate: " + http_date() + "\r\nServer: firstlight\r\nContent-Type: " + response.content_type + "\r\n";
-  if (length) head += "Content-Length: " + std::to_string(*length) + "\r\n";
+  if (length && response.status != 304) head += "Content-Length: " + std::to_string(*length) + "\r\n";
   if (chunked) head += "Transfer-Encoding: chunked\r\n";
   for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
   head += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";

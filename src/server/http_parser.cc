@@ -65,6 +65,7 @@ HttpRequest HttpParser::take() {
   if (const size_t query = request.path.find_first_of("?#"); query != std::string::npos) request.path.resize(query);
   request.authorization = text(message[http::field::authorization]);
   request.content_type = text(message[http::field::content_type]);
+  request.if_none_match = text(message[http::field::if_none_match]);
   request.body = std::move(message.body());
   return request;
 }

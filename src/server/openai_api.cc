@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace firstlight::server {
@@ -118,12 +119,20 @@ void read_logit_bias(FieldReader& fields, ApiRequest& request) {
 void read_seed(FieldReader& fields, ApiRequest& request) {
   const Json* seed = fields.find("seed");
   if (seed == nullptr) return;
-  if (!seed->is_number_integer()) {
-    fields.fail("seed", std::string(json_type_name(*seed)) + ", an integer wanted");
+  if (seed->is_number_unsigned()) {
+    request.sampling.seed = seed->get<uint64_t>();
     return;
   }
-  request.sampling.seed =
-      seed->is_number_unsigned() ? seed->get<uint64_t>() : static_cast<uint64_t>(seed->get<int64_t>());
+  // 3.0 is an integer too.
+  const double value = seed->is_number() ? seed->get<double>() : NAN;
+  const bool in_range = seed->is_number_integer() || (value > -0x1p63 && value < 0x1p64);
+  if (value != std::floor(value) || !in_range) {
+    fields.fail("seed", std::string(json_type_name(*seed)) + ", an integer of 64 bits wanted");
+  } else if (seed->is_number_integer() || value < 0) {
+    request.sampling.seed = static_cast<uint64_t>(seed->get<int64_t>());
+  } else {
+    request.sampling.seed = static_cast<uint64_t>(value);
+  }
 }
 
 void read_sampling(FieldReader& fields, ApiRequest& request) {
@@ -277,8 +286,7 @@ void read_template_fields(FieldReader& fields, ApiRequest& request) {
 
 namespace {
 
-ApiError parse_chat(const Json& body, const ApiLimits& limits, ApiRequest& request) {
-  FieldReader fields(body);
+void read_chat(FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
   read_messages(fields, request);
   read_common(fields, request, limits);
   read_tools(fields, request);
@@ -292,8 +300,6 @@ ApiError parse_chat(const Json& body, const ApiLimits& limits, ApiRequest& reque
   fields.accept_only("modalities", Json::array({"text"}), "this server answers in text only");
   fields.refuse({"audio", "prediction", "web_search_options", "functions", "function_call"}, "");
   fields.refuse({"reasoning_effort", "verbosity"}, "where the template knows it, give it in chat_template_kwargs");
-  fields.finish();
-  return fields.error();
 }
 
 bool is_id_list(const Json& list) { return list.is_array() && !list.empty() && list[0].is_number(); }
@@ -323,8 +329,7 @@ void read_prompts(FieldReader& fields, ApiRequest& request) {
   }
 }
 
-ApiError parse_completions(const Json& body, const ApiLimits& limits, ApiRequest& request) {
-  FieldReader fields(body);
+void read_completions(FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
   read_prompts(fields, request);
   read_common(fields, request, limits);
   request.max_tokens = fields.integer("max_tokens", -1, 1, kMaxTokens);
@@ -337,16 +342,23 @@ ApiError parse_completions(const Json& body, const ApiLimits& limits, ApiRequest
   const int64_t best_of = fields.integer("best_of", request.num_choices, 1, limits.max_choices);
   if (best_of != request.num_choices) fields.fail(unsupported_field("best_of", "other than n"));
   fields.accept_only("suffix", "", "");
-  fields.finish();
   const auto choices = static_cast<int64_t>(request.prompts.size()) * request.num_choices;
   if (choices > limits.max_choices) {
     fields.fail("n", std::to_string(choices) + " choices of all prompts together, at most " +
                          std::to_string(limits.max_choices) + " wanted");
   }
-  return fields.error();
 }
 
 }  // namespace
+
+void read_fields(Endpoint endpoint, FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
+  request.endpoint = endpoint;
+  if (endpoint == Endpoint::kChat) {
+    read_chat(fields, limits, request);
+  } else {
+    read_completions(fields, limits, request);
+  }
+}
 
 ApiError parse_body(std::string_view body, Json& json) {
   if (has_too_many_members(body)) {
@@ -365,9 +377,11 @@ ApiError parse_request(Endpoint endpoint, std::string_view body, const request::
                        const ApiLimits& limits, ApiRequest& request) {
   Json json;
   if (ApiError error = parse_body(body, json); !error.ok()) return error;
-  request.endpoint = endpoint;
   request.sampling = defaults;
-  return endpoint == Endpoint::kChat ? parse_chat(json, limits, request) : parse_completions(json, limits, request);
+  FieldReader fields(json);
+  read_fields(endpoint, fields, limits, request);
+  fields.finish();
+  return fields.error();
 }
 
 }  // namespace firstlight::server

@@ -60,6 +60,9 @@ struct ApiLimits {
 ApiError parse_request(Endpoint endpoint, std::string_view body, const request::SamplingParams& defaults,
                        const ApiLimits& limits, ApiRequest& request);
 
+// The fields of such a body, without a last look for unknown ones.
+void read_fields(Endpoint endpoint, FieldReader& fields, const ApiLimits& limits, ApiRequest& request);
+
 // What other endpoints share with these: the body as a JSON object, and the fields that make a chat prompt (messages,
 // tools, and what the template is told).
 ApiError parse_body(std::string_view body, Json& json);

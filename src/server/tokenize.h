@@ -4,11 +4,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/api_error.h"
+#include "server/field_reader.h"
 #include "server/served_model.h"
 
 namespace firstlight::server {
+
+struct ApiRequest;
 
 // The ids of a text ("prompt") or of a chat as the model would get it ("messages"), however many they are: `answer` is
 // {"count", "max_model_len", "tokens", "token_strs"}, the last null unless return_token_strs is true.
@@ -16,6 +20,10 @@ ApiError tokenize_json(const ServedModel& model, std::string_view body, std::str
 
 // The text of "tokens", control tokens included: {"prompt"}.
 ApiError detokenize_json(const ServedModel& model, std::string_view body, std::string& answer);
+
+// Their fields, without a last look for unknown ones.
+void read_tokenize(FieldReader& fields, ApiRequest& request, bool& with_strings);
+void read_detokenize(FieldReader& fields, std::string& model, std::vector<int32_t>& ids);
 
 // Whether a request that says `name` means this model; empty means it.
 ApiError check_model(const ServedModel& model, const std::string& name);
