@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -60,6 +61,18 @@ std::string escaped(std::string_view text, bool json) {
   return out;
 }
 
+std::string value_text(std::string_view text, bool json) {
+  const bool bare = !json && !text.empty() && text.find_first_of(" =\"") == std::string_view::npos;
+  return bare ? escaped(text, false) : '"' + escaped(text, true) + '"';
+}
+std::string value_text(int64_t number, bool) { return std::to_string(number); }
+std::string value_text(double number, bool json) {
+  if (!std::isfinite(number)) return json ? "null" : "none";
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.6g", number);
+  return buffer.data();
+}
+
 }  // namespace
 
 struct Log::Impl {
@@ -93,7 +106,7 @@ Result<Log> Log::open(const LogOptions& options) {
     impl->logger = std::make_shared<spdlog::logger>("firstlight", std::move(sink));
     impl->logger->set_level(to_library(options.level));
     impl->logger->flush_on(spdlog::level::warn);
-    impl->logger->set_pattern(options.json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":"%v"})"
+    impl->logger->set_pattern(options.json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})"
                                            : "%H:%M:%S.%e %l %v");
   } catch (const spdlog::spdlog_ex& error) {
     return invalid_argument("log file " + options.file_path + ": " + error.what());
@@ -105,9 +118,14 @@ bool Log::is_on(LogLevel level) const {
   return level != LogLevel::kOff && impl_->logger->should_log(to_library(level));
 }
 
-void Log::write(LogLevel level, std::string_view message) const {
+void Log::write(LogLevel level, std::string_view message, std::span<const LogField> fields) const {
   if (!is_on(level)) return;
-  const std::string line = escaped(message, impl_->json);
+  const bool json = impl_->json;
+  std::string line = json ? R"("message":")" + escaped(message, true) + '"' : escaped(message, false);
+  for (const LogField& field : fields) {
+    line += json ? ",\"" + std::string(field.name) + "\":" : " " + std::string(field.name) + "=";
+    line += std::visit([json](const auto& value) { return value_text(value, json); }, field.value);
+  }
   impl_->logger->log(to_library(level), spdlog::string_view_t(line.data(), line.size()));
 }
 

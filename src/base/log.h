@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/status.h"
 
@@ -26,8 +28,14 @@ Result<LogLevel> parse_log_level(std::string_view name);
 
 struct LogOptions {
   LogLevel level = LogLevel::kInfo;
-  bool json = false;           // one JSON object per line: time, level, message
+  bool json = false;           // one JSON object per line: time, level, message and the line's own fields
   std::string file_path = {};  // empty: stderr
+};
+
+// A named value of a line.
+struct LogField {
+  std::string_view name;  // ours, never from outside
+  std::variant<std::string_view, int64_t, double> value;
 };
 
 class Log {
@@ -42,7 +50,9 @@ class Log {
   bool is_on(LogLevel level) const;
   // One line; line breaks inside the message are escaped, so that a name from outside cannot forge a line. Safe to call
   // from several threads. Lines of level kWarn and above are flushed at once.
-  void write(LogLevel level, std::string_view message) const;
+  void write(LogLevel level, std::string_view message) const { write(level, message, {}); }
+  // With values: members of the object where lines are JSON, else `name=value` behind the message.
+  void write(LogLevel level, std::string_view message, std::span<const LogField> fields) const;
 
  private:
   struct Impl;

@@ -130,6 +130,25 @@ void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& 
   sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'");
 }
 
+void add_operation_flags(CLI::App* sub, ServeFlags& flags) {
+  sub->add_option("--request-timeout", flags.request_timeout,
+                  "seconds of one request, waiting included; a request may ask for fewer")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--drain-timeout", flags.drain_timeout, "seconds that a stop leaves to running requests")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  sub->add_option("--max-body", flags.max_body, "bytes of one request's body")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  sub->add_option("--max-connections", flags.max_connections)->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--log-format", flags.log_format, "text or json: a line per request, on stderr")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  sub->add_flag("--trace-requests", flags.trace_requests,
+                "keep the trace of every request, as 'X-Trace: 1' does of one (GET /v1/traces/ID)");
+}
+
 void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
   auto* wanted = sub->add_flag("--sensitivity", flags.wanted,
                                "no gate: how far each weight in fewer bits moves the logits (docs/mixed_precision.md)");
@@ -247,7 +266,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();
-  serve->add_option("--max-waiting", line.serve.max_waiting, "requests that may wait; further ones get status 503")
+  serve->add_option("--max-waiting", line.serve.max_waiting, "requests that may wait; further ones get status 429")
       ->capture_default_str();
   serve->add_option("--step-tokens", line.serve.step_tokens,
                     "tokens one step computes (default: all that a step takes)");
@@ -261,6 +280,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
       ->transform(CLI::AsSizeValue(false));
   serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)");
   serve->add_flag("--no-prefix-reuse", line.serve.no_prefix_reuse, "compute every prompt from its beginning");
+  add_operation_flags(serve, line.serve);
 }
 
 void add_looking_verbs(CLI::App& app, CommandLine& line) {

@@ -4,15 +4,16 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <thread>
+#include <functional>
 
 #include "base/log.h"
 #include "base/metrics.h"
 #include "device/cpu/detect.h"
 #include "server/engine_generator.h"
-#include "server/server.h"
+#include "server/readiness_keeper.h"
 #include "text/chat_template.h"
 
 namespace firstlight::cli {
@@ -31,38 +32,61 @@ std::string model_name(const std::string& path) {
   return last.empty() || last == "." ? "model" : last.string();
 }
 
-// Makes the golden if there is none, and sets the readiness by whether it is reproduced.
-void check_golden(Session& session, std::optional<gates::Golden> golden, int64_t vocab, server::Readiness& readiness,
-                  const Log& log) {
-  if (!golden) {
-    readiness.set_not_ready("the reference backend is computing the golden prompt");
-    auto made = gates::make_golden(*session.loaded, {}, gates::default_golden_prompt(session.text, vocab), 4);
-    if (!made.ok()) {
-      readiness.set_not_ready("no golden prompt: " + made.status().message());
-      log_error(&log, "no golden prompt: " + made.status().message());
-      return;
-    }
-    golden = std::move(*made);
+// What the readiness hangs on. Makes the golden first if there is none.
+class GoldenCheck {
+ public:
+  GoldenCheck(Session& session, std::optional<gates::Golden> golden, server::EngineGenerator& generator,
+              server::Readiness& readiness)
+      : session_(session), golden_(std::move(golden)), generator_(generator), readiness_(readiness) {}
+
+  Status operator()() {
+    if (!golden_) FL_TRY(make());
+    if (readiness_.num_faults() == 0) readiness_.set_not_ready("the golden prompt is being reproduced");
+    Result<gates::GoldenCheck> check = unavailable("the engine has stopped");
+    generator_.run_between_steps([&] { check = gates::reproduce(*session_.loaded->executor, *golden_); });
+    if (!check.ok()) return check.status();
+    if (check->passed) return ok_status();
+    return internal_error("the golden prompt is not reproduced (position " + std::to_string(check->first_wrong) +
+                          ", relative error " + std::to_string(check->worst_rel_l2) + ")");
   }
-  readiness.set_not_ready("the golden prompt is being reproduced");
-  const auto check = gates::reproduce(*session.loaded->executor, *golden);
-  if (check.ok() && check->passed) {
-    readiness.set_ready();
-    log_info(&log, "ready: the golden prompt is reproduced");
-    return;
+  // The reference computes: nothing can interrupt it, and with a large model it takes minutes.
+  bool is_making() const { return making_.load(); }
+
+ private:
+  Status make() {
+    making_ = true;
+    readiness_.set_not_ready("the reference backend is computing the golden prompt");
+    auto made = gates::make_golden(*session_.loaded, {},
+                                   gates::default_golden_prompt(session_.text, generator_.vocab_size()), 4);
+    making_ = false;
+    if (!made.ok()) return Status(made.status().code(), "no golden prompt: " + made.status().message());
+    golden_ = std::move(*made);
+    return ok_status();
   }
-  const std::string why = check.ok()
-                              ? "the golden prompt is not reproduced (position " + std::to_string(check->first_wrong) +
-                                    ", relative error " + std::to_string(check->worst_rel_l2) + ")"
-                              : check.status().message();
-  readiness.set_not_ready(why);
-  log_error(&log, "never ready: " + why);
+
+  Session& session_;
+  std::optional<gates::Golden> golden_;
+  server::EngineGenerator& generator_;
+  server::Readiness& readiness_;
+  std::atomic<bool> making_{false};
+};
+
+// What the plan holds in memory whatever requests come.
+void set_memory_gauges(const runtime::MemoryUse& memory, Metrics& metrics) {
+  const auto set = [&](const char* kind, int64_t bytes) {
+    metrics.gauge("firstlight_memory_bytes", "bytes that the loaded model holds, by kind", {{"kind", kind}})
+        .set(static_cast<double>(bytes));
+  };
+  set("weights_mapped", memory.mapped_bytes);
+  set("weights", memory.resident_bytes);
+  set("arena", memory.arena_bytes);
+  set("workspace", memory.workspace_bytes);
 }
 
 }  // namespace
 
 Result<int> serve(Session& session, const ServingOptions& options, std::optional<gates::Golden> golden) {
-  const Log log = FL_TRY(Log::open({}));
+  const Log log = FL_TRY(Log::open({.json = options.log_json}));
   Metrics metrics;
   server::Readiness readiness;
   const target::CpuTarget cpu = device::detect_cpu();
@@ -95,8 +119,8 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
       .context = context,
       .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
   };
-  server::Server server(model, {.host = options.host, .port = options.port, .api_key = options.api_key}, readiness,
-                        &metrics, &log);
+  set_memory_gauges(session.loaded->executor->memory(), metrics);
+  server::Server server(model, options.server, readiness, &metrics, &log);
   FL_TRY(server.start());
   running_server = &server;
   std::signal(SIGINT, stop_on_signal);
@@ -104,11 +128,15 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   for (const auto& [id, source] : session.loaded->model.tokens.eos) {
     log_info(&log, "answers end at token " + std::to_string(id) + " (" + source + ")");
   }
-  log_info(&log, "serving " + model.name + " on http://" + options.host + ":" + std::to_string(server.port()));
-  std::thread checker([&] { check_golden(session, std::move(golden), engine->vocab_size(), readiness, log); });
+  log_info(&log, "serving " + model.name + " on http://" + options.server.host + ":" + std::to_string(server.port()));
+  GoldenCheck check(session, std::move(golden), generator, readiness);
+  const server::ReadinessKeeper keeper(readiness, std::ref(check), {}, &metrics, &log);
   server.run();
   running_server = nullptr;
-  checker.join();
+  if (check.is_making()) {
+    log_info(&log, "ended while the reference backend computed the golden prompt");
+    std::_Exit(0);
+  }
   return 0;
 }
 

@@ -78,7 +78,8 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
   }
   FL_TRY(show_result(common, flags.report, result, text));
   if (result.passed && flags.serve) {
-    return serve(session, {.host = flags.host, .port = flags.port, .api_key = flags.api_key, .name = common.model},
+    return serve(session,
+                 {.server = {.host = flags.host, .port = flags.port, .api_key = flags.api_key}, .name = common.model},
                  std::move(result.golden));
   }
   return exit_status_of(result);

@@ -20,9 +20,15 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   Session session = FL_TRY(open_session(own));
   const int status =
       FL_TRY(serve(session,
-                   {.host = flags.host,
-                    .port = flags.port,
-                    .api_key = flags.api_key,
+                   {.server = {.host = flags.host,
+                               .port = flags.port,
+                               .api_key = flags.api_key,
+                               .max_body_bytes = flags.max_body,
+                               .max_connections = static_cast<size_t>(flags.max_connections),
+                               .request_timeout_s = flags.request_timeout,
+                               .drain_timeout_s = flags.drain_timeout,
+                               .trace_requests = flags.trace_requests},
+                    .log_json = flags.log_format == "json",
                     .name = common.model,
                     .context = flags.context,
                     .engine = {.max_sequences = flags.max_sequences,

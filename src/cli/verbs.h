@@ -157,6 +157,11 @@ struct ServeFlags {
   std::string swap_folder;
   bool no_prefix_reuse = false;
   std::string baseline;
+  double request_timeout = 600, drain_timeout = 30;
+  uint64_t max_body = uint64_t{16} << 20;
+  int64_t max_connections = 1024;
+  std::string log_format = "text";
+  bool trace_requests = false;
 };
 
 Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags);

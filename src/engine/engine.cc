@@ -15,23 +15,44 @@ using request::TokenEvent;
 EngineMetrics EngineMetrics::in(Metrics& metrics) {
   EngineMetrics handles;
   handles.prompt_tokens = metrics.counter("firstlight_prompt_tokens_total", "prompt tokens computed");
+  handles.queried_tokens = metrics.counter("firstlight_prefix_cache_query_tokens_total",
+                                           "prompt tokens of requests that looked for computed beginnings");
   handles.cached_tokens =
-      metrics.counter("firstlight_cached_prompt_tokens_total", "prompt tokens taken from what was computed before");
+      metrics.counter("firstlight_prefix_cache_hit_tokens_total", "of these, tokens that were computed before");
   handles.output_tokens = metrics.counter("firstlight_output_tokens_total", "tokens generated");
-  handles.requests = metrics.counter("firstlight_requests_total", "requests finished, for whatever reason");
-  handles.steps = metrics.counter("firstlight_steps_total", "engine steps run");
-  handles.swapped_out =
-      metrics.counter("firstlight_preemptions_swapped_total", "sequences put out of their place into swap space");
-  handles.recomputed = metrics.counter("firstlight_preemptions_recomputed_total",
-                                       "sequences put out of their place whose state is computed again");
+  for (size_t i = 1; i < handles.requests.size(); ++i) {
+    handles.requests[i] =
+        metrics.counter("firstlight_requests_total", "requests the engine has ended, by the reason",
+                        {{"reason", std::string(request::finish_reason_name(static_cast<FinishReason>(i)))}});
+  }
+  const auto preemptions = [&](const char* kind) {
+    return metrics.counter("firstlight_preemptions_total",
+                           "sequences put out of their place, by what becomes of their state", {{"kind", kind}});
+  };
+  handles.swapped_out = preemptions("swap");
+  handles.recomputed = preemptions("recompute");
   handles.waiting = metrics.gauge("firstlight_requests_waiting", "requests that wait for a place");
   handles.running = metrics.gauge("firstlight_requests_running", "requests that are being computed");
   handles.state_bytes = metrics.gauge("firstlight_state_bytes", "bytes of sequence state (KV cache) in use");
   handles.reusable_bytes = metrics.gauge("firstlight_state_reusable_bytes",
                                          "of these, bytes that no request uses and that go when room is wanted");
-  handles.swap_bytes = metrics.gauge("firstlight_swap_bytes", "bytes of swap space in use");
-  handles.step_seconds = metrics.histogram("firstlight_step_seconds", "time of one engine step",
-                                           {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5});
+  handles.capacity_bytes =
+      metrics.gauge("firstlight_state_capacity_bytes", "bytes that sequence state may take; 0: no limit of its own");
+  const auto swap = [&](const char* kind) {
+    return metrics.gauge("firstlight_swap_bytes", "bytes of swap space in use", {{"kind", kind}});
+  };
+  handles.swap_host_bytes = swap("memory");
+  handles.swap_disk_bytes = swap("disk");
+  const std::array<const char*, 3> kinds = {"prefill", "decode", "mixed"};
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    handles.step_seconds[i] =
+        metrics.histogram("firstlight_step_seconds", "time of one engine step, by what it computes",
+                          {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5}, {{"kind", kinds[i]}});
+  }
+  handles.step_tokens = metrics.histogram("firstlight_step_tokens", "tokens that one step computes",
+                                          {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
+  handles.step_sequences = metrics.histogram("firstlight_step_sequences", "sequences in one step (the batch)",
+                                             {1, 2, 4, 8, 16, 32, 64, 128, 256});
   handles.queue_seconds =
       metrics.histogram("firstlight_queue_wait_seconds", "from a request's submission to its place in the batch",
                         {0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300});
@@ -67,6 +88,7 @@ Engine::Engine(runtime::Executor& executor, const EngineOptions& options, Engine
     prefixes_ = std::make_unique<kv::PrefixCache>(cache_, options_.snapshot_bytes);
   }
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();
+  metrics_.capacity_bytes.set(static_cast<double>(options_.state_capacity_bytes));
   for (const auto& output : executor.plan().outputs) {
     if (output.name == "logits") vocab_size_ = executor.plan().buffer(output.buffer).type.shape.back().factor;
   }
@@ -140,14 +162,23 @@ void Engine::cancel(Ticket ticket) {
   inbox_filled_.notify_one();
 }
 
+void Engine::call(std::function<void()> work) {
+  const std::scoped_lock lock(inbox_mutex_);
+  calls_.push_back(std::move(work));
+  inbox_filled_.notify_one();
+}
+
 void Engine::take_inbox() {
   std::vector<Ticket> cancelled;
+  std::vector<std::function<void()>> calls;
   {
     const std::scoped_lock lock(inbox_mutex_);
     for (auto& sequence : inbox_) waiting_.push(std::move(sequence));
     inbox_.clear();
     cancelled.swap(cancelled_);
+    calls.swap(calls_);
   }
+  for (const auto& call : calls) call();
   const auto cancel = [&](Sequence& sequence) {
     if (sequence.finished || std::find(cancelled.begin(), cancelled.end(), sequence.ticket) == cancelled.end()) return;
     finish(sequence, {.finish = FinishReason::kCancelled, .error = {}});
@@ -189,6 +220,7 @@ void Engine::commit(const Step& step) {
 void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
   auto sampled = sequence.sampler.sample(logits, sequence.request.mask.get());
   if (!sampled.ok()) {
+    if (const Status sound = check_logits(logits); !sound.ok()) tell_fault(sound);
     finish(sequence, {.finish = FinishReason::kError, .error = std::move(sampled).status()});
     return;
   }
@@ -219,6 +251,7 @@ void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
 // Delivers it at once, or while the next step runs.
 void Engine::emit(const Sequence& sequence, TokenEvent event) {
   event.cached_tokens = sequence.num_cached;
+  event.admitted_ns = sequence.admitted_ns;
   if (!runner_) {
     sequence.sink(event);
     return;
@@ -233,7 +266,7 @@ void Engine::deliver_events() {
 void Engine::finish(Sequence& sequence, TokenEvent event) {
   FL_CHECK(!sequence.finished);
   sequence.finished = true;
-  metrics_.requests.add();
+  metrics_.requests[static_cast<size_t>(event.finish)].add();
   release_state(sequence);
   if (sequence.saved) kv::StateCache::drop_saved(*sequence.saved, *swap_);
   sequence.saved.reset();
@@ -248,7 +281,12 @@ void Engine::drop_finished() {
   num_waiting_ -= static_cast<int64_t>(before - waiting_.all().size());
 }
 
+void Engine::tell_fault(const Status& status) const {
+  if (on_fault_) on_fault_(status);
+}
+
 void Engine::fail_step(const Step& step, const Status& status) {
+  tell_fault(status);
   for (const Step::Part& part : step.parts) finish(*part.sequence, {.finish = FinishReason::kError, .error = status});
 }
 
@@ -257,7 +295,16 @@ void Engine::set_gauges() {
   metrics_.running.set(static_cast<double>(running_.size()));
   metrics_.state_bytes.set(static_cast<double>(cache_.used_bytes()));
   metrics_.reusable_bytes.set(prefixes_ ? static_cast<double>(prefixes_->reclaimable_bytes()) : 0);
-  if (swap_) metrics_.swap_bytes.set(static_cast<double>(swap_->host_used_bytes() + swap_->disk_used_bytes()));
+  if (!swap_) return;
+  metrics_.swap_host_bytes.set(static_cast<double>(swap_->host_used_bytes()));
+  metrics_.swap_disk_bytes.set(static_cast<double>(swap_->disk_used_bytes()));
+}
+
+void Engine::observe(const Step& step, Clock::time_point start) {
+  metrics_.step_seconds[static_cast<size_t>(step.kind)].observe(
+      std::chrono::duration<double>(Clock::now() - start).count());
+  metrics_.step_tokens.observe(static_cast<double>(step.tokens.size()));
+  metrics_.step_sequences.observe(static_cast<double>(step.parts.size()));
 }
 
 bool Engine::step() {
@@ -285,9 +332,8 @@ bool Engine::step() {
   } else {
     fail_step(step, status);
   }
+  observe(step, start);
   drop_finished();
-  metrics_.steps.add();
-  metrics_.step_seconds.observe(std::chrono::duration<double>(Clock::now() - start).count());
   set_gauges();
   return true;
 }
@@ -301,7 +347,7 @@ void Engine::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (step()) continue;
     std::unique_lock lock(inbox_mutex_);
-    inbox_filled_.wait(lock, stop, [&] { return !inbox_.empty() || !cancelled_.empty(); });
+    inbox_filled_.wait(lock, stop, [&] { return !inbox_.empty() || !cancelled_.empty() || !calls_.empty(); });
   }
   take_inbox();
   for (const auto& sequence : running_) finish(*sequence, {.finish = FinishReason::kCancelled, .error = {}});

@@ -4,8 +4,10 @@
 // belongs to one thread at a time, and events are delivered on it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -45,11 +47,16 @@ struct EngineOptions {
   bool overlap = false;                         // events are delivered while the next step runs
 };
 
+// Prompts only, tokens after a prompt only, or both.
+enum class StepKind { kPrefill, kDecode, kMixed };
+
 // Handles of the metrics the engine keeps; default-made ones count nothing.
 struct EngineMetrics {
-  Counter prompt_tokens, cached_tokens, output_tokens, requests, steps, swapped_out, recomputed;
-  Gauge waiting, running, state_bytes, reusable_bytes, swap_bytes;
-  Histogram step_seconds;
+  Counter prompt_tokens, queried_tokens, cached_tokens, output_tokens, swapped_out, recomputed;
+  std::array<Counter, 5> requests;  // by FinishReason
+  Gauge waiting, running, state_bytes, reusable_bytes, capacity_bytes, swap_host_bytes, swap_disk_bytes;
+  std::array<Histogram, 3> step_seconds;  // by StepKind
+  Histogram step_tokens, step_sequences;
   Histogram queue_seconds;  // from submit() to a place among the running
   static EngineMetrics in(Metrics& metrics);
 };
@@ -68,6 +75,16 @@ class Engine {
 
   // Ends the request at the next step with FinishReason::kCancelled; one that has ended already is left alone.
   void cancel(Ticket ticket);
+
+  // Requests that wait for a place, those that submit() took a moment ago included.
+  int64_t num_waiting() const { return num_waiting_.load(); }
+
+  // Runs `work` on the thread that steps, between two steps. Any thread.
+  void call(std::function<void()> work);
+
+  // Told on the thread that steps of each step that failed, and of logits that are no numbers. To be set before the
+  // first step.
+  void set_on_fault(std::function<void(const Status&)> on_fault) { on_fault_ = std::move(on_fault); }
 
   // One step: schedule, run, commit. False when there was nothing to do.
   bool step();
@@ -94,6 +111,8 @@ class Engine {
   void deliver_events();
   void finish(Sequence& sequence, request::TokenEvent event);
   void fail_step(const Step& step, const Status& status);
+  void tell_fault(const Status& status) const;
+  void observe(const Step& step, Clock::time_point start);
   void drop_finished();
   void set_gauges();
 
@@ -121,7 +140,8 @@ class Engine {
   bool whole_prompts_ = false;  // attention sees later tokens: a prompt is one step's work
 
   WaitingQueue waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;                 // by rank
+  std::vector<std::unique_ptr<Sequence>> running_;  // by rank
+  std::function<void(const Status&)> on_fault_;
   const Sequence* blocked_ = nullptr;                              // had no room, and nothing has been given back since
   std::vector<std::pair<EventSink, request::TokenEvent>> events_;  // not delivered yet
 
@@ -129,6 +149,7 @@ class Engine {
   std::condition_variable_any inbox_filled_;
   std::vector<std::unique_ptr<Sequence>> inbox_;
   std::vector<Ticket> cancelled_;
+  std::vector<std::function<void()>> calls_;
   Ticket next_ticket_ = 1;
   std::atomic<int64_t> num_waiting_{0};
 };
@@ -141,6 +162,7 @@ struct Engine::Step {
     bool wants_output;  // its last row's logits
   };
   std::vector<Part> parts;
+  StepKind kind = StepKind::kDecode;
   int64_t room = 0, output_room = 0;
   size_t most_parts = 0;
   // Of the parts, once they are settled (fill).

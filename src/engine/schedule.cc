@@ -37,6 +37,7 @@ bool Engine::take_state(Sequence& next) {
     if (fits && !next.admitted) {
       next.num_cached = next.num_charged = next.num_computed;
       metrics_.cached_tokens.add(static_cast<double>(next.num_cached));
+      if (prefixes_) metrics_.queried_tokens.add(static_cast<double>(next.request.prompt.size()));
     }
   }
   if (!fits) release_state(next);
@@ -90,7 +91,10 @@ void Engine::admit() {
       put_out(*running_.back());
     }
     if (static_cast<int64_t>(running_.size()) >= options_.max_sequences) put_out(*running_.back());
-    if (!next->admitted) metrics_.queue_seconds.observe(std::chrono::duration<double>(now - next->submitted).count());
+    if (!next->admitted) {
+      metrics_.queue_seconds.observe(std::chrono::duration<double>(now - next->submitted).count());
+      next->admitted_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+    }
     next->admitted = true;
     auto place =
         std::find_if(running_.begin(), running_.end(), [&](const auto& other) { return ranks_before(*next, *other); });
@@ -167,6 +171,11 @@ Engine::Step Engine::schedule() {
 }
 
 void Engine::fill(Step& step) {
+  const auto num_prompts = std::count_if(step.parts.begin(), step.parts.end(), [](const Step::Part& part) {
+    return part.sequence->num_computed < static_cast<int64_t>(part.sequence->request.prompt.size());
+  });
+  step.kind = num_prompts == 0 ? StepKind::kDecode : StepKind::kMixed;
+  if (num_prompts == static_cast<int64_t>(step.parts.size())) step.kind = StepKind::kPrefill;
   for (const Step::Part& part : step.parts) {
     const Sequence& sequence = *part.sequence;
     step.spans.push_back({.first_row = static_cast<int64_t>(step.tokens.size()),

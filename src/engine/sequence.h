@@ -33,7 +33,8 @@ struct Sequence {
   kv::SequenceId state = -1;            // -1: not among the running
   std::optional<kv::SavedState> saved;  // put out to swap space
   int64_t num_preemptions = 0;
-  bool admitted = false;  // once at least
+  int64_t admitted_ns = 0;  // when it got a place first
+  bool admitted = false;    // once at least
   bool finished = false;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }

@@ -72,6 +72,7 @@ struct TokenEvent {
   FinishReason finish = FinishReason::kNone;
   std::optional<int32_t> stop_token;  // the id that ended the output
   int64_t cached_tokens = 0;          // of the prompt, taken from what was computed before; the same in every event
+  int64_t admitted_ns = 0;            // when the request got its place among the running (monotonic); 0: never
   Status error;                       // kError: why
 };
 

@@ -27,6 +27,7 @@ int http_status_of(StatusCode code) {
 
 std::string_view type_of(int http_status) {
   if (http_status == 401) return "authentication_error";
+  if (http_status == 429) return "rate_limit_error";
   return http_status >= 500 ? "server_error" : "invalid_request_error";
 }
 
@@ -44,6 +45,13 @@ ApiError unsupported_field(std::string field, const std::string& why) {
 
 ApiError to_api_error(const Status& status) { return {http_status_of(status.code()), status.message(), "", ""}; }
 
+ApiError not_ready(const std::string& reason) {
+  constexpr int kRetryAfter = 5;  // seconds; a check that failed is repeated after 1, 2, 4, …
+  return {503, "not ready: " + reason, "", reason == "draining" ? "draining" : "not_ready", kRetryAfter};
+}
+
+ApiError shutting_down() { return {503, "the server is stopping", "", "shutting_down", 1}; }
+
 std::string error_json(const ApiError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return dump_json({{"error",
@@ -57,7 +65,7 @@ HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error.http_status;
   response.body = error_json(error);
-  if (error.http_status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (error.retry_after_s > 0) response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
   if (error.http_status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "base/trace.h"
 #include "server/completion.h"
 #include "server/static_files.h"
 #include "server/tokenize.h"
@@ -14,8 +15,6 @@
 
 namespace firstlight::server {
 namespace {
-
-using Clock = Completion::Clock;
 
 enum class Route : uint8_t {
   kHealth,
@@ -27,7 +26,8 @@ enum class Route : uint8_t {
   kCompletions,
   kTokenize,
   kDetokenize,
-  kStatic
+  kStatic,
+  kTrace
 };
 
 struct RouteRow {
@@ -45,6 +45,7 @@ constexpr std::array kRoutes = {
     RouteRow{"/metrics", "GET", Route::kMetrics},
     RouteRow{"/v1/models", "GET", Route::kModels},
     RouteRow{"/v1/models/*", "GET", Route::kModel},
+    RouteRow{"/v1/traces/*", "GET", Route::kTrace},
     RouteRow{"/v1/chat/completions", "POST", Route::kChat},
     RouteRow{"/v1/completions", "POST", Route::kCompletions},
     RouteRow{"/tokenize", "POST", Route::kTokenize},
@@ -110,7 +111,9 @@ struct ApiService::Impl {
         metrics(registry),
         log(where),
         context(std::make_shared<CompletionContext>(
-            CompletionContext{model, std::make_shared<ServerMetrics>(registry), wanted.request_timeout_s})),
+            CompletionContext{model, std::make_shared<ServerMetrics>(registry),
+                              std::make_shared<RequestJournal>(where, wanted.trace_requests), std::make_shared<Pace>(),
+                              wanted.request_timeout_s})),
         work(wanted.num_prepare_threads, wanted.max_preparing) {}
 
   void answer(Exchange& exchange, const std::string& route, HttpResponse response) const {
@@ -118,10 +121,23 @@ struct ApiService::Impl {
     exchange.respond(std::move(response));
   }
 
+  // Refused before anything was done for it.
+  void refuse(Exchange& exchange, RequestRecord record, const ApiError& error, HttpResponse response) const {
+    record.status = error.http_status;
+    record.error = error.code;
+    record.ended_ns = now_ns();
+    context->journal->add(record);
+    answer(exchange, record.route, std::move(response));
+  }
+  ApiError too_many() const {
+    const auto waiting = static_cast<int64_t>(options.max_preparing);
+    return {429, "the queue is full: " + std::to_string(waiting) + " requests wait to be read", "", "queue_full",
+            context->pace->retry_after_s(waiting, Pace::Clock::now())};
+  }
   std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
   HttpResponse get(Route route, const HttpRequest& request) const;
   void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
-  void complete(Endpoint endpoint, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
+  void complete(Endpoint endpoint, RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
     return {{"id", context->model.name},
             {"object", "model"},
@@ -160,7 +176,7 @@ std::optional<ApiError> ApiService::Impl::refuse(const RouteRow& row, const Http
     return ApiError{415, "Content-Type '" + request.content_type.substr(0, 80) + "', application/json wanted", "", ""};
   }
   if (row.method == "POST" && !is_tokenizing(row.route) && !readiness.is_ready()) {
-    return ApiError{503, "not ready: " + readiness.reason(), "", "not_ready"};
+    return not_ready(readiness.reason());
   }
   return std::nullopt;
 }
@@ -178,6 +194,7 @@ HttpResponse ApiService::Impl::get(Route route, const HttpRequest& request) cons
       return response;
     }
     case Route::kMetrics:
+      context->metrics->refresh(readiness.is_ready());
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
       response.body = metrics == nullptr ? "" : metrics->exposition();
       return response;
@@ -196,6 +213,13 @@ HttpResponse ApiService::Impl::get(Route route, const HttpRequest& request) cons
       const StaticFile* file = find_static_file(request.path);
       if (file == nullptr) return error_response({404, "nothing at " + request.path.substr(0, 100), "", "not_found"});
       return static_response(*file, request.if_none_match);
+    }
+    case Route::kTrace: {
+      const std::string id = request.path.substr(std::string_view("/v1/traces/").size());
+      const auto trace = context->journal->trace(id);
+      if (!trace) return error_response({404, "no trace of request '" + id.substr(0, 128) + "'", "", "not_found"});
+      response.body = *trace;
+      return response;
     }
     case Route::kChat:
     case Route::kCompletions:
@@ -224,33 +248,36 @@ void ApiService::Impl::tokenize(Route which, const std::string& route, HttpReque
     exchange->post([this, route, exchange, response] { answer(*exchange, route, std::move(*response)); });
   };
   if (!work.post(work_on)) {
-    answer(*exchange, route, error_response({503, "too many requests wait to be read", "", ""}));
+    answer(*exchange, route, error_response(too_many()));
   }
 }
 
-void ApiService::Impl::complete(Endpoint endpoint, const std::string& route, HttpRequest request,
+void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::string text,
                                 std::shared_ptr<Exchange> exchange) {
-  const auto arrival = Clock::now();
-  const auto completion = std::make_shared<Completion>(context, exchange, route, arrival);
-  const auto body = std::make_shared<std::string>(std::move(request.body));
+  const int64_t arrival = record.arrived_ns;
+  const auto completion = std::make_shared<Completion>(context, exchange, std::move(record));
+  completion->watch();
+  const auto body = std::make_shared<std::string>(std::move(text));
   const auto prepare = [this, endpoint, body, exchange, completion, arrival] {
-    const auto begin = Clock::now();
-    const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-    context->metrics->prepare_wait.observe(seconds(begin - arrival));
+    const int64_t begin = now_ns();
+    const auto seconds = [](int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e9; };
+    context->metrics->prepare_wait.observe(seconds(arrival, begin));
     const auto api = std::make_shared<ApiRequest>();
     const auto prompts = std::make_shared<std::vector<PreparedPrompt>>();
     const ServedModel& model = context->model;
     ApiError error;
     try {
-      error = parse_request(endpoint, *body, model.default_sampling, {.max_choices = options.max_choices}, *api);
+      error = parse_request(endpoint, *body, model.default_sampling,
+                            {.max_choices = options.max_choices, .max_timeout_s = options.request_timeout_s}, *api);
       if (error.ok()) error = check_model(model, api->model);
       if (error.ok()) error = prepare_prompts(model, *api, *prompts);
     } catch (const std::exception& fault) {  // of the JSON library, or memory running out
       log_error(log, std::string("while a request was read: ") + fault.what());
       error = {500, "the request could not be read", "", ""};
     }
-    context->metrics->prepare.observe(seconds(Clock::now() - begin));
-    exchange->post([completion, api, prompts, error] {
+    context->metrics->prepare.observe(seconds(begin, now_ns()));
+    exchange->post([completion, api, prompts, error, begin] {
+      completion->prepared(begin);
       if (error.ok()) {
         completion->start(*api, std::move(*prompts));
       } else {
@@ -258,29 +285,37 @@ void ApiService::Impl::complete(Endpoint endpoint, const std::string& route, Htt
       }
     });
   };
-  if (!work.post(prepare)) completion->fail({503, "too many requests wait to be read", "", ""});
+  if (!work.post(prepare)) completion->fail(too_many());
 }
+
+void ApiService::count_failure(int status) { impl_->context->metrics->count_request("none", status); }
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   const RouteRow* row = find_route(request.path);
+  const std::string route(row == nullptr ? "other" : row->path);
+  RequestRecord record{.id = request_id_of(request.request_id),
+                       .route = route,
+                       .peer = request.peer,
+                       .wants_trace = request.wants_trace,
+                       .arrived_ns = now_ns()};
+  exchange->add_header("X-Request-Id", record.id);
   if (row == nullptr) {
-    impl_->answer(*exchange, "other",
-                  error_response({404, "nothing at " + request.path.substr(0, 100), "", "not_found"}));
+    const ApiError error{404, "nothing at " + request.path.substr(0, 100), "", "not_found"};
+    impl_->refuse(*exchange, std::move(record), error, error_response(error));
     return;
   }
-  const std::string route(row->path);
   if (const auto error = impl_->refuse(*row, request)) {
     HttpResponse response = error_response(*error);
     if (error->http_status == 405) response.headers.emplace_back("Allow", std::string(row->method));
-    impl_->answer(*exchange, route, std::move(response));
+    impl_->refuse(*exchange, std::move(record), *error, std::move(response));
     return;
   }
   switch (row->route) {
     case Route::kChat:
-      impl_->complete(Endpoint::kChat, route, std::move(request), std::move(exchange));
+      impl_->complete(Endpoint::kChat, std::move(record), std::move(request.body), std::move(exchange));
       return;
     case Route::kCompletions:
-      impl_->complete(Endpoint::kCompletions, route, std::move(request), std::move(exchange));
+      impl_->complete(Endpoint::kCompletions, std::move(record), std::move(request.body), std::move(exchange));
       return;
     case Route::kTokenize:
     case Route::kDetokenize:

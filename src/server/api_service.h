@@ -23,11 +23,13 @@ struct ApiServiceOptions {
   int num_prepare_threads = 2;  // 0: on the caller's thread (tests)
   size_t max_preparing = 256;   // bodies that may wait for such a thread
   double request_timeout_s = 600;
+  bool trace_requests = false;  // all of them
 };
 
 class ApiService {
  public:
-  // `readiness`, `metrics` (may be null) and `log` (may be null) must outlive the service.
+  // `readiness`, `metrics` (may be null) and `log` (may be null; a line per request goes there) must outlive the
+  // service.
   ApiService(const ServedModel& model, const ApiServiceOptions& options, const Readiness& readiness, Metrics* metrics,
              const Log* log);
   ~ApiService();  // bodies that nobody has taken up are dropped
@@ -36,6 +38,8 @@ class ApiService {
   void handle(HttpRequest request, std::shared_ptr<Exchange> exchange);
 
   Gauge connections_gauge() const;
+  // A request that was answered with this status before there was a whole one.
+  void count_failure(int status);
 
   // Method and path of every route; a path that ends in * stands for all that begin so.
   static std::vector<std::pair<std::string_view, std::string_view>> routes();

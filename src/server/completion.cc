@@ -4,6 +4,9 @@
 #include <ctime>
 #include <utility>
 
+#include "base/trace.h"
+#include "server/field_reader.h"
+
 namespace firstlight::server {
 
 using request::FinishReason;
@@ -17,15 +20,32 @@ uint64_t choice_seed(uint64_t seed, int64_t i) {
 }
 
 Completion::Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
-                       std::string route, Clock::time_point arrival)
-    : context_(std::move(context)), exchange_(std::move(exchange)), route_(std::move(route)), arrival_(arrival) {
+                       RequestRecord record)
+    : context_(std::move(context)),
+      exchange_(std::move(exchange)),
+      record_(std::move(record)),
+      timeout_s_(context_->request_timeout_s) {
   context_->metrics->in_flight.add(1);
 }
 
 Completion::~Completion() { context_->metrics->in_flight.add(-1); }
 
+// The exchange keeps this object alive; the generator's sinks do not.
+void Completion::watch() {
+  exchange_->on_end([self = shared_from_this()](ExchangeEnd end) { self->on_end(end); });
+}
+
+void Completion::prepared(int64_t now_ns) { record_.prepare_ns = now_ns; }
+
 void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> prompts) {
-  if (exchange_->is_over()) return;  // gone while the prompt was prepared: nothing starts
+  if (over_) return;  // gone, or out of time, while the prompt was prepared: nothing starts
+  record_.client = request.client;
+  record_.streamed = request.stream;
+  record_.submitted_ns = now_ns();
+  if (request.timeout_s > 0) {
+    timeout_s_ = request.timeout_s;
+    exchange_->expire_after(timeout_s_ - static_cast<double>(record_.submitted_ns - record_.arrived_ns) / 1e9);
+  }
   streams_ = request.stream;
   choices_per_prompt_ = request.num_choices;
   head_ = {.chat = request.endpoint == Endpoint::kChat,
@@ -34,8 +54,6 @@ void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> pr
            .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
            .logprobs = request.logprobs,
            .include_usage = request.include_usage};
-  // The exchange keeps this object alive; the generator's sinks do not.
-  exchange_->on_end([self = shared_from_this()](ExchangeEnd end) { self->on_end(end); });
   parts_.reserve(prompts.size() * static_cast<size_t>(request.num_choices));
   for (const PreparedPrompt& prompt : prompts) {
     num_prompt_tokens_ += static_cast<int64_t>(prompt.ids.size());
@@ -61,8 +79,7 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
   parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
                                                                  .skip_special_tokens = request.skip_special_tokens,
                                                                  .text_offset = count_characters(prompt.echo)}),
-                    .whole = {},
-                    .last_token = {}});
+                    .whole = {}});
   echoes_.push_back(prompt.echo);
   ++num_open_;
   auto ticket = context_->model.generator->submit(
@@ -73,7 +90,11 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
       });
   if (!ticket.ok()) {
     parts_.back().ended = true;
-    fail(to_api_error(ticket.status()));
+    if (ticket.status().code() == StatusCode::kUnavailable) {
+      refuse_full();
+    } else {
+      fail(to_api_error(ticket.status()));
+    }
     return false;
   }
   parts_.back().ticket = *ticket;
@@ -82,15 +103,19 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
 
 void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
   Part& part = parts_[part_idx];
-  if (event.finish != FinishReason::kNone) part.ended = true;
+  if (event.finish != FinishReason::kNone) {
+    part.ended = true;
+    context_->pace->ended(Pace::Clock::now());
+  }
   part.cached_tokens = event.cached_tokens;
+  if (record_.admitted_ns == 0) record_.admitted_ns = event.admitted_ns;
   if (over_ || part.choice.is_done()) return;
   if (event.finish == FinishReason::kError) {
     fail(to_api_error(event.error.ok() ? internal_error("generation failed") : event.error));
     return;
   }
   if (event.finish == FinishReason::kCancelled) {
-    fail({503, "the server is stopping", "", ""});
+    fail(shutting_down());
     return;
   }
   if (event.token) time_token(part);
@@ -101,16 +126,14 @@ void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
 }
 
 void Completion::time_token(Part& part) {
-  const auto now = Clock::now();
-  const auto seconds_since = [now](Clock::time_point then) {
-    return std::chrono::duration<double>(now - then).count();
-  };
+  const int64_t now = now_ns();
+  if (record_.first_token_ns == 0) record_.first_token_ns = now;
   if (part.choice.num_tokens() == 0) {
-    context_->metrics->first_token.observe(seconds_since(arrival_));
+    context_->metrics->first_token.observe(static_cast<double>(now - record_.arrived_ns) / 1e9);
   } else {
-    context_->metrics->inter_token.observe(seconds_since(part.last_token));
+    context_->metrics->inter_token.observe(static_cast<double>(now - part.last_token_ns) / 1e9);
   }
-  part.last_token = now;
+  part.last_token_ns = now;
 }
 
 // The head goes out with the first event, so that a fault before it still has a status code of its own.
@@ -131,6 +154,9 @@ void Completion::begin_stream() {
 void Completion::deliver(size_t part_idx, ChoicePiece piece) {
   Part& part = parts_[part_idx];
   const FinishReason finish_reason = piece.finish;
+  if (const auto name = finish_reason_name(finish_reason); record_.finish.find(name) == std::string::npos) {
+    record_.finish += (record_.finish.empty() ? "" : ",") + std::string(name);
+  }
   const auto idx = static_cast<int64_t>(part_idx);
   if (streams_) {
     std::string events;
@@ -159,7 +185,7 @@ Usage Completion::usage() const {
 
 void Completion::finish() {
   over_ = true;
-  count(200);
+  close(200, "");
   if (streams_) {
     std::string last;
     if (head_.include_usage) last += sse_event(usage_chunk_json(head_, usage()));
@@ -180,7 +206,7 @@ void Completion::fail(const ApiError& error) {
   if (over_) return;
   over_ = true;
   cancel_all();
-  count(error.http_status);
+  close(error.http_status, error.http_status >= 500 ? error.message : error.code.empty() ? error.param : error.code);
   if (!stream_begun_) {
     exchange_->respond(error_response(error));
     return;
@@ -196,15 +222,13 @@ void Completion::on_end(ExchangeEnd end) {
       over_ = true;
       context_->metrics->disconnects.add();
       cancel_all();
+      close(kClientGone, "");
       return;
     case ExchangeEnd::kTimedOut:
-      fail({504,
-            "the request took longer than " + std::to_string(static_cast<int64_t>(context_->request_timeout_s)) +
-                " seconds",
-            "", "timeout"});
+      fail({504, "the request took longer than " + number_text(timeout_s_) + " seconds", "", "timeout"});
       return;
     case ExchangeEnd::kShutdown:
-      fail({503, "the server is stopping", "", ""});
+      fail(shutting_down());
       return;
   }
 }
@@ -216,9 +240,25 @@ void Completion::cancel_all() {
   }
 }
 
-void Completion::count(int code) {
-  context_->metrics->count_request(route_, code);
-  context_->metrics->whole_request.observe(std::chrono::duration<double>(Clock::now() - arrival_).count());
+// The place is taken back from those of its choices that had one.
+void Completion::refuse_full() {
+  const int64_t waiting = context_->model.generator->num_waiting();
+  fail({429, "the queue is full: " + std::to_string(waiting) + " requests wait", "", "queue_full",
+        context_->pace->retry_after_s(waiting, Pace::Clock::now())});
+}
+
+void Completion::close(int status, const std::string& error) {
+  record_.status = status;
+  record_.error = error;
+  record_.ended_ns = now_ns();
+  record_.choices = static_cast<int64_t>(parts_.size());
+  const Usage total = usage();
+  record_.prompt_tokens = total.prompt_tokens;
+  record_.cached_tokens = total.cached_tokens;
+  record_.output_tokens = total.completion_tokens;
+  context_->metrics->count_request(record_.route, status);
+  context_->metrics->whole_request.observe(static_cast<double>(record_.ended_ns - record_.arrived_ns) / 1e9);
+  context_->journal->add(record_);
 }
 
 }  // namespace firstlight::server

@@ -4,7 +4,6 @@
 // over or the server stops. Everything runs on the exchange's own sequence. Heavy header: for .cc files only.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +12,9 @@
 #include "server/http.h"
 #include "server/openai_api.h"
 #include "server/openai_json.h"
+#include "server/pace.h"
 #include "server/prompt.h"
+#include "server/request_record.h"
 #include "server/server_metrics.h"
 
 namespace firstlight::server {
@@ -22,17 +23,20 @@ namespace firstlight::server {
 struct CompletionContext {
   ServedModel model;
   std::shared_ptr<ServerMetrics> metrics;
-  double request_timeout_s = 0;  // for the message only; the exchange keeps the time
+  std::shared_ptr<RequestJournal> journal;
+  std::shared_ptr<Pace> pace;
+  double request_timeout_s = 0;  // of requests that name none; the exchange keeps the time
 };
 
 class Completion final : public std::enable_shared_from_this<Completion> {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange, std::string route,
-             Clock::time_point arrival);
+  // `record` has what is known of the request so far.
+  Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
+             RequestRecord record);
   ~Completion();
 
+  void watch();                   // from now on, whether the client goes and the time passes
+  void prepared(int64_t now_ns);  // a thread has begun to prepare it
   void start(const ApiRequest& request, std::vector<PreparedPrompt> prompts);
   void fail(const ApiError& error);  // before or after start()
 
@@ -43,7 +47,7 @@ class Completion final : public std::enable_shared_from_this<Completion> {
     Ticket ticket = 0;
     bool ended = false;  // no further events from the generator
     int64_t cached_tokens = 0;
-    Clock::time_point last_token;
+    int64_t last_token_ns = 0;
   };
 
   bool submit(const ApiRequest& request, const PreparedPrompt& prompt, int64_t choice_of_prompt);
@@ -53,14 +57,15 @@ class Completion final : public std::enable_shared_from_this<Completion> {
   void deliver(size_t part_idx, ChoicePiece piece);
   void finish();
   void cancel_all();
-  void count(int code);
+  void close(int status, const std::string& error);
+  void refuse_full();
   void time_token(Part& part);
   Usage usage() const;
 
   std::shared_ptr<const CompletionContext> context_;
   std::shared_ptr<Exchange> exchange_;
-  std::string route_;
-  Clock::time_point arrival_;
+  RequestRecord record_;
+  double timeout_s_ = 0;
   AnswerHead head_;
   bool streams_ = false;
   bool stream_begun_ = false;

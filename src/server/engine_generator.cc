@@ -8,7 +8,10 @@
 namespace firstlight::server {
 
 EngineGenerator::EngineGenerator(engine::Engine& engine, Readiness& readiness, const Log* log)
-    : engine_(engine), readiness_(readiness), log_(log), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    : engine_(engine), readiness_(readiness), log_(log) {
+  engine_.set_on_fault([this](const Status& status) { readiness_.fault("a step failed: " + status.message()); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
 
 EngineGenerator::~EngineGenerator() {
   thread_.request_stop();
@@ -33,6 +36,19 @@ Result<Ticket> EngineGenerator::submit(request::Request request, EventSink sink)
 }
 
 void EngineGenerator::cancel(Ticket ticket) { engine_.cancel(ticket); }
+
+bool EngineGenerator::run_between_steps(const std::function<void()>& work) {
+  bool done = false;
+  engine_.call([&] {
+    work();
+    const std::scoped_lock lock(mutex_);
+    done = true;
+    changed_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done || lost_; });
+  return done;
+}
 
 void EngineGenerator::deliver(uint64_t id, const request::TokenEvent& event) {
   EventSink sink;
@@ -70,6 +86,7 @@ void EngineGenerator::lose(const std::string& why) {
     lost_ = true;
     left.swap(running_);
   }
+  changed_.notify_all();
   for (const auto& [id, sink] : left) {
     sink({.finish = request::FinishReason::kError, .error = unavailable(why)});
   }

@@ -18,11 +18,12 @@ using EventSink = std::function<void(const request::TokenEvent&)>;
 class Generator {
  public:
   virtual ~Generator() = default;
-  // Errors: kInvalidArgument for what is wrong with the request, kUnavailable when it may work later.
+  // Errors: kInvalidArgument for what is wrong with the request, kUnavailable when it may work later: too many wait.
   virtual Result<Ticket> submit(request::Request request, EventSink sink) = 0;
   // Ends the request within about one step; one that has ended is left alone.
   virtual void cancel(Ticket ticket) = 0;
   virtual int64_t vocab_size() const = 0;
+  virtual int64_t num_waiting() const = 0;  // requests that nothing is computed for yet
 };
 
 }  // namespace firstlight::server

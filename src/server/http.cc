@@ -23,6 +23,8 @@ std::string_view http_reason(int status) {
       return "Content Too Large";
     case 415:
       return "Unsupported Media Type";
+    case 429:
+      return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
     case 500:

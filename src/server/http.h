@@ -20,6 +20,9 @@ struct HttpRequest {
   std::string content_type;
   std::string body;
   std::string if_none_match = {};
+  std::string request_id = {};  // X-Request-Id, as it came
+  bool wants_trace = false;     // X-Trace: 1
+  std::string peer = {};        // the client's address
 };
 
 struct HttpResponse {
@@ -46,6 +49,10 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual void post(std::function<void()> work) = 0;
+  // A header of the answer, whichever form it takes.
+  virtual void add_header(std::string name, std::string value) = 0;
+  // Time is over (kTimedOut) in so many seconds, and not when the server's own limit says.
+  virtual void expire_after(double seconds) = 0;
   virtual void respond(HttpResponse response) = 0;
   virtual void begin_stream(std::string_view content_type) = 0;
   virtual void send(std::string piece) = 0;

@@ -65,8 +65,17 @@ class ConnectionExchange final : public Exchange, public std::enable_shared_from
     if (!context_->is_over.load()) asio::post(executor_, std::move(work));
   }
 
+  void add_header(std::string name, std::string value) override {
+    headers_.emplace_back(std::move(name), std::move(value));
+  }
+
+  void expire_after(double seconds) override {
+    if (connection_) connection_->expire_after(seconds);
+  }
+
   void respond(HttpResponse response) override {
     if (!connection_ || streaming_) return;
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     connection_->write(response_head(response, keeps_alive(), response.body.size(), false));
     if (!head_only_) connection_->write(response.body);
     finish();
@@ -79,6 +88,7 @@ class ConnectionExchange final : public Exchange, public std::enable_shared_from
     HttpResponse response;
     response.content_type = content_type;
     response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+    response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     connection_->write(response_head(response, keeps_alive(), std::nullopt, chunks_));
   }
 
@@ -136,6 +146,7 @@ class ConnectionExchange final : public Exchange, public std::enable_shared_from
   Tcp::socket::executor_type executor_;
   bool keep_alive_, chunks_, head_only_;
   bool streaming_ = false;
+  std::vector<std::pair<std::string, std::string>> headers_;
   std::function<void(ExchangeEnd)> on_end_;
 };
 
@@ -169,6 +180,12 @@ void Connection::refuse() {
   });
 }
 
+void Connection::end_idle() {
+  asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->phase_ == Phase::kIdle) self->close();
+  });
+}
+
 void Connection::drain() {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
     if (self->phase_ == Phase::kIdle || self->phase_ == Phase::kReceiving) self->close();
@@ -189,6 +206,10 @@ void Connection::enter(Phase phase, double seconds) {
   phase_timer_.async_wait([self = shared_from_this(), number](const boost::system::error_code& error) {
     if (!error && number == self->phase_number_) self->on_deadline();
   });
+}
+
+void Connection::expire_after(double seconds) {
+  if (phase_ == Phase::kBusy) enter(Phase::kBusy, std::max(seconds, 0.0));
 }
 
 void Connection::on_deadline() {
@@ -294,7 +315,10 @@ void Connection::advance() {
 void Connection::begin_exchange() {
   exchange_ = std::make_shared<ConnectionExchange>(shared_from_this(), parser_->keeps_alive(), parser_->allows_chunks(),
                                                    parser_->is_head_request());
+  ++context_->num_busy;
   HttpRequest request = parser_->take();
+  boost::system::error_code ignored;
+  request.peer = socket_.remote_endpoint(ignored).address().to_string();
   parser_ = nullptr;
   enter(Phase::kBusy, context_->options.request_timeout_s);
   if (received_.size() < kMaxReadAhead) read();
@@ -304,7 +328,7 @@ void Connection::begin_exchange() {
 
 // The answer is written or on its way.
 void Connection::finish_exchange() {
-  exchange_ = nullptr;
+  if (std::exchange(exchange_, nullptr)) --context_->num_busy;
   if (phase_ != Phase::kBusy) return;
   if (close_when_written_) {
     close_after_writes(context_->options.write_timeout_s);
@@ -319,6 +343,7 @@ void Connection::finish_exchange() {
 
 void Connection::fail(int status, std::string_view message) {
   if (phase_ == Phase::kClosed) return;
+  if (context_->options.on_failure) context_->options.on_failure(status);
   HttpResponse response;
   response.status = status;
   response.body = error_body(status, message);
@@ -387,6 +412,7 @@ void Connection::close() {
   phase_timer_.cancel();
   write_timer_.cancel();
   if (const auto exchange = std::exchange(exchange_, nullptr)) {
+    --context_->num_busy;
     exchange->tell(ExchangeEnd::kGone);
     exchange->detach();
   }

@@ -27,6 +27,7 @@ struct ConnectionContext {
   HttpHandler handler;
   std::atomic<bool> draining{false};  // no further requests
   std::atomic<size_t> num_open{0};
+  std::atomic<size_t> num_busy{0};  // of these, with a request that runs
   Gauge connections;
   // Shared, since exchanges may outlive the server: work they post then goes nowhere (`is_over`).
   std::shared_ptr<asio::io_context> io;
@@ -42,9 +43,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void start();
-  void refuse();  // one connection too many: 503 and an end
-  void drain();   // ends when what runs has been answered
-  void abort();   // tells the running exchange (kShutdown) and ends
+  void refuse();    // one connection too many: 503 and an end
+  void end_idle();  // ends if no request has begun to arrive
+  void drain();     // ends when what runs has been answered
+  void abort();     // tells the running exchange (kShutdown) and ends
 
  private:
   friend class ConnectionExchange;
@@ -64,6 +66,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void close();
   void enter(Phase phase, double seconds);
   void on_deadline();
+  void expire_after(double seconds);
 
   std::shared_ptr<ConnectionContext> context_;  // before what its io_context must outlive
   Tcp::socket socket_;

@@ -32,10 +32,14 @@ HttpParser::State HttpParser::feed(std::string_view bytes, size_t& num_taken) {
     if (!error) continue;
     if (error == http::error::body_limit) {
       error_status_ = 413;
-      error_message_ = "the body is larger than " + std::to_string(limits_.max_body_bytes) + " bytes";
+      const auto length = impl_->parser.content_length();  // none of a body in chunks
+      error_message_ = "the body has " +
+                       (length ? std::to_string(*length) : "at least " + std::to_string(limits_.max_body_bytes + 1)) +
+                       " bytes, at most " + std::to_string(limits_.max_body_bytes) + " are taken";
     } else if (error == http::error::header_limit) {
       error_status_ = 431;
-      error_message_ = "the head is larger than " + std::to_string(limits_.max_header_bytes) + " bytes";
+      error_message_ =
+          "the head has more than the " + std::to_string(limits_.max_header_bytes) + " bytes that are taken";
     } else {
       error_status_ = 400;
       error_message_ = "not HTTP: " + error.message();
@@ -66,6 +70,8 @@ HttpRequest HttpParser::take() {
   request.authorization = text(message[http::field::authorization]);
   request.content_type = text(message[http::field::content_type]);
   request.if_none_match = text(message[http::field::if_none_match]);
+  request.request_id = text(message["X-Request-Id"]);
+  request.wants_trace = text(message["X-Trace"]) == "1";
   request.body = std::move(message.body());
   return request;
 }

@@ -62,6 +62,7 @@ struct HttpServer::Core : std::enable_shared_from_this<Core> {
   void await_stop();
   void on_stop();
   void await_drained();
+  void end_quiet();
   void end_all();
   void for_each_connection(void (Connection::*action)());
 };
@@ -149,9 +150,8 @@ void HttpServer::Core::on_stop() {
     stopping = true;
   }
   stop_seen.notify_all();
-  boost::system::error_code ignored;
-  acceptor.close(ignored);
-  for_each_connection(&Connection::drain);
+  if (context->options.on_drain) context->options.on_drain();
+  for_each_connection(&Connection::end_idle);
   timer.expires_after(
       std::chrono::microseconds(static_cast<int64_t>(num_stops > 1 ? 0 : context->options.drain_timeout_s * 1e6)));
   timer.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
@@ -161,8 +161,10 @@ void HttpServer::Core::on_stop() {
   await_drained();
 }
 
-// Ends the waits of this object once the last connection is gone; with them the threads run out of work.
+// Once no request runs, ends what is left; once the last connection is gone, the waits of this object, and with them
+// the threads run out of work.
 void HttpServer::Core::await_drained() {
+  if (context->num_busy.load() == 0 && acceptor.is_open()) end_quiet();
   if (context->num_open.load() == 0) {
     boost::system::error_code ignored;
     timer.cancel();
@@ -173,7 +175,17 @@ void HttpServer::Core::await_drained() {
   pause->async_wait([self = shared_from_this(), pause](const boost::system::error_code&) { self->await_drained(); });
 }
 
-void HttpServer::Core::end_all() { for_each_connection(&Connection::abort); }
+void HttpServer::Core::end_quiet() {
+  boost::system::error_code ignored;
+  acceptor.close(ignored);
+  for_each_connection(&Connection::drain);
+}
+
+void HttpServer::Core::end_all() {
+  boost::system::error_code ignored;
+  acceptor.close(ignored);
+  for_each_connection(&Connection::abort);
+}
 
 void HttpServer::Core::for_each_connection(void (Connection::*action)()) {
   for (const auto& weak : connections) {

@@ -4,6 +4,7 @@
 // its request runs. A few threads serve any number of connections, so the handler must not block.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,12 +22,14 @@ struct HttpServerOptions {
   int num_threads = 2;
   size_t max_connections = 1024;  // further ones get a 503
   HttpLimits limits;
-  double header_timeout_s = 15;    // from a request's first byte to the end of its head
-  double body_timeout_s = 60;      // from there to the end of its body
-  double idle_timeout_s = 75;      // between requests of one connection
-  double write_timeout_s = 30;     // without a byte taken by the client
-  double request_timeout_s = 600;  // from the whole request to the end of its answer
-  double drain_timeout_s = 30;     // what stop() leaves to running requests
+  double header_timeout_s = 15;              // from a request's first byte to the end of its head
+  double body_timeout_s = 60;                // from there to the end of its body
+  double idle_timeout_s = 75;                // between requests of one connection
+  double write_timeout_s = 30;               // without a byte taken by the client
+  double request_timeout_s = 600;            // from the whole request to the end of its answer
+  double drain_timeout_s = 30;               // what stop() leaves to running requests
+  std::function<void()> on_drain = {};       // a stop has been asked for; on a thread of the server's
+  std::function<void(int)> on_failure = {};  // a request was answered with this status before there was a whole one
 };
 
 class HttpServer {
@@ -38,9 +41,11 @@ class HttpServer {
   ~HttpServer();  // stop(), wait()
 
   int port() const;
-  // Returns when a stop has been asked for; stop() may be called from a signal handler. The second stop() does not wait
-  // for running requests.
+  // Ends what is idle and, once no request runs any more, everything. Until then new connections are answered, so that
+  // whoever asks for the readiness learns that the server drains; the handler refuses what would be new work. May be
+  // called from a signal handler. The second stop() does not wait for running requests.
   void stop();
+  // Returns when a stop has been asked for.
   void wait_for_stop();
   // After a stop: until the last connection is closed.
   void wait();

@@ -177,6 +177,7 @@ void read_common(FieldReader& fields, ApiRequest& request, const ApiLimits& limi
   request.ignore_eos = fields.boolean("ignore_eos", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
   request.priority = fields.integer("priority", 0, -kMaxPriority, kMaxPriority);
+  request.timeout_s = fields.number("timeout", 0, 0, limits.max_timeout_s);
   request.client = fields.string("user", "");
   request.cache_salt = fields.string("cache_salt", "");
   for (const auto& [name, value] : {std::pair("user", &request.client), std::pair("cache_salt", &request.cache_salt)}) {

@@ -36,6 +36,7 @@ struct ApiRequest {
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   int64_t priority = 0;
+  double timeout_s = 0;    // from the whole request to the end of its answer; 0: the server's
   std::string client;      // who asks, as they say
   std::string cache_salt;  // computed prompts are shared with requests of the same one alone
 
@@ -52,7 +53,8 @@ struct ApiRequest {
 };
 
 struct ApiLimits {
-  int64_t max_choices = 128;  // of all prompts together
+  int64_t max_choices = 128;   // of all prompts together
+  double max_timeout_s = 600;  // the server's own
 };
 
 // Reads `body`; `defaults` are the sampling parameters of fields that are not there. On a fault the error names the

@@ -11,18 +11,20 @@ namespace firstlight::server {
 
 struct Server::Impl {
   ServerOptions options;
+  Readiness& readiness;
   const Log* log;
   ApiService service;
   std::unique_ptr<HttpServer> http;  // after the service, which its threads call: they end first
 };
 
-Server::Server(const ServedModel& model, const ServerOptions& options, const Readiness& readiness, Metrics* metrics,
+Server::Server(const ServedModel& model, const ServerOptions& options, Readiness& readiness, Metrics* metrics,
                const Log* log) {
   const ApiServiceOptions service = {.api_key = options.api_key,
                                      .max_choices = options.max_choices,
                                      .num_prepare_threads = options.num_prepare_threads,
-                                     .request_timeout_s = options.request_timeout_s};
-  impl_.reset(new Impl{options, log, ApiService(model, service, readiness, metrics, log), nullptr});
+                                     .request_timeout_s = options.request_timeout_s,
+                                     .trace_requests = options.trace_requests};
+  impl_.reset(new Impl{options, readiness, log, ApiService(model, service, readiness, metrics, log), nullptr});
 }
 
 Server::~Server() {
@@ -46,7 +48,9 @@ Status Server::start() {
        .idle_timeout_s = options.idle_timeout_s,
        .write_timeout_s = options.write_timeout_s,
        .request_timeout_s = options.request_timeout_s,
-       .drain_timeout_s = options.drain_timeout_s},
+       .drain_timeout_s = options.drain_timeout_s,
+       .on_drain = [this] { impl_->readiness.drain(); },
+       .on_failure = [this](int status) { impl_->service.count_failure(status); }},
       [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
         impl_->service.handle(std::move(request), std::move(exchange));
       },

@@ -29,6 +29,7 @@ struct ServerOptions {
   double idle_timeout_s = 75;
   double write_timeout_s = 30;
   double drain_timeout_s = 30;  // what a stop leaves to running requests
+  bool trace_requests = false;  // all of them, not only those that ask for it
   int num_threads = 2;          // of the network
   int num_prepare_threads = 2;  // for reading, rendering and tokenising
 };
@@ -37,7 +38,7 @@ class Server {
  public:
   // `readiness`, `metrics`, `log` (both may be null) and what `model` points to must outlive the server. The
   // generator must still work while the server is destroyed.
-  Server(const ServedModel& model, const ServerOptions& options, const Readiness& readiness, Metrics* metrics,
+  Server(const ServedModel& model, const ServerOptions& options, Readiness& readiness, Metrics* metrics,
          const Log* log);
   ~Server();
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server_metrics.h"
 
+#include <unistd.h>
+
+#include <fstream>
 #include <vector>
+
+#include "server/request_record.h"
 
 namespace firstlight::server {
 
@@ -21,6 +26,44 @@ ServerMetrics::ServerMetrics(Metrics* metrics) : metrics_(metrics) {
   inter_token = metrics->histogram("firstlight_inter_token_seconds", "between tokens of one choice", short_times);
   whole_request =
       metrics->histogram("firstlight_request_seconds", "from a whole request to the end of its answer", long_times);
+  ready_ = metrics->gauge("firstlight_ready", "1 when the golden prompt has been reproduced since the last fault");
+  resident_ = metrics->gauge("process_resident_memory_bytes", "memory of this process that is in the machine's");
+  for (const int code : {400, 401, 404, 408, 413, 429, 499, 500, 503, 504}) {
+    errors_[std::string(error_class(code))] =
+        metrics->counter("firstlight_errors_total", "requests without the answer they asked for, by class",
+                         {{"class", std::string(error_class(code))}});
+  }
+}
+
+std::string_view error_class(int code) {
+  switch (code) {
+    case 401:
+      return "authentication";
+    case 404:
+      return "not_found";
+    case 408:
+    case 504:
+      return "timeout";
+    case 413:
+    case 431:
+      return "too_large";
+    case 429:
+      return "queue_full";
+    case kClientGone:
+      return "client_gone";
+    case 503:
+      return "unavailable";
+    default:
+      if (code < 400) return "";
+      return code < 500 ? "invalid_request" : "internal";
+  }
+}
+
+void ServerMetrics::refresh(bool is_ready) {
+  ready_.set(is_ready ? 1 : 0);
+  std::ifstream file("/proc/self/statm");
+  double size = 0, resident = 0;
+  if (file >> size >> resident) resident_.set(resident * static_cast<double>(::sysconf(_SC_PAGESIZE)));
 }
 
 void ServerMetrics::count_request(const std::string& route, int code) {
@@ -32,6 +75,7 @@ void ServerMetrics::count_request(const std::string& route, int code) {
                                       {{"route", route}, {"code", std::to_string(code)}});
   }
   found->second.add();
+  if (const auto error = errors_.find(error_class(code)); error != errors_.end()) error->second.add();
 }
 
 }  // namespace firstlight::server

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/metrics.h"
@@ -16,8 +17,10 @@ class ServerMetrics {
  public:
   explicit ServerMetrics(Metrics* metrics);  // null: counts nothing
 
-  // `route` is one of ours, never what a client wrote. Safe to use from any thread.
+  // `route` is one of ours, never what a client wrote. Errors are counted by class too. Safe to use from any thread.
   void count_request(const std::string& route, int code);
+  // Gauges that are read when somebody asks: this process's memory, and whether it is ready.
+  void refresh(bool is_ready);
 
   Gauge connections;       // open ones
   Gauge in_flight;         // completions between the end of their body and the end of their answer
@@ -32,6 +35,11 @@ class ServerMetrics {
   Metrics* metrics_;
   std::mutex mutex_;
   std::map<std::pair<std::string, int>, Counter> requests_;
+  std::map<std::string, Counter, std::less<>> errors_;
+  Gauge ready_, resident_;
 };
+
+// "invalid_request", "queue_full", "timeout", …; empty where `code` is no error.
+std::string_view error_class(int code);
 
 }  // namespace firstlight::server

@@ -191,12 +191,17 @@ def check_no_number(names):
             fine = [i for i in names["prompt"] if i != broken]
             for prompt, wanted in ((fine, 200), ([*fine, broken], 500), (fine, 200)):
                 for temperature in (0, 1):
+                    wait_until_ready(port, program)  # such logits are a fault: the golden prompt is checked again
                     body = json.dumps({"prompt": prompt, "max_tokens": 1, "temperature": temperature})
                     status, text = request(port, "POST", "/v1/completions", body)
                     check_status(status, wanted)
                     assert wanted == 200 or "NaN" in json.loads(text)["error"]["message"], text
+            wait_until_ready(port, program)
             body = json.dumps({"prompt": [*fine, broken], "max_tokens": 1, "stream": True})
             assert "NaN" in request(port, "POST", "/v1/completions", body)[1]
+            wait_until_ready(port, program)
+            checks = gauge(port, 'firstlight_golden_checks_total{result="passed"}')
+            assert checks == 4, f"{checks} checks, one at the start and one for each fault wanted"
         finally:
             program.kill()
             program.wait()

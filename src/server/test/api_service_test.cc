@@ -62,6 +62,12 @@ class ApiServiceTest : public testing::Test {
     EXPECT_TRUE(done);
     return list;
   }
+  static std::string retry_after(const Exchange& exchange) {
+    for (const auto& [name, value] : exchange->headers) {
+      if (name == "Retry-After") return value;
+    }
+    return "";
+  }
   static std::string chat(const std::string& fields) {
     return R"({"messages": [{"role": "user", "content": "hi"}])" + (fields.empty() ? "" : ", " + fields) + "}";
   }
@@ -344,10 +350,13 @@ TEST_F(ApiServiceTest, BadRequestsAreNamedAndNeverStart) {
   EXPECT_EQ(generator.requests().size(), 0u);
 }
 
-TEST_F(ApiServiceTest, AFullQueueIs503AndTakesBackWhatWasSubmitted) {
+TEST_F(ApiServiceTest, AFullQueueIs429AndTakesBackWhatWasSubmitted) {
   generator.max_requests = 2;
   const auto exchange = begin("POST", "/v1/chat/completions", chat(R"("n": 3, "stream": true)"));
-  EXPECT_EQ(exchange->status, 503);
+  EXPECT_EQ(exchange->status, 429);
+  EXPECT_EQ(json(exchange)["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(json(exchange)["error"]["code"], "queue_full");
+  EXPECT_EQ(retry_after(exchange), "1") << "nothing was measured";
   EXPECT_FALSE(exchange->streamed);
   generator.step();
   EXPECT_EQ(generator.num_running(), 0u);
@@ -411,6 +420,81 @@ TEST_F(ApiServiceTest, TimeOutsAndStopsAreSaid) {
   EXPECT_EQ(chunks(stopped).back()["error"]["type"], "server_error");
   generator.step();
   EXPECT_EQ(generator.num_running(), 0u);
+}
+
+TEST_F(ApiServiceTest, DrainingIsSaidAtOnce) {
+  readiness.drain();
+  const auto ready = begin("GET", "/ready");
+  EXPECT_EQ(ready->status, 503);
+  EXPECT_EQ(json(ready)["reason"], "draining");
+  EXPECT_EQ(begin("GET", "/health")->status, 200);
+  const auto refused = begin("POST", "/v1/chat/completions", chat(""));
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_EQ(json(refused)["error"]["code"], "draining");
+  EXPECT_GE(std::stoi(retry_after(refused)), 1);
+}
+
+TEST_F(ApiServiceTest, ARequestMayAskForLessTimeAndNotForMore) {
+  options.request_timeout_s = 60;
+  const auto shorter = begin("POST", "/v1/chat/completions", chat(R"("timeout": 2.5)"));
+  EXPECT_GT(shorter->time_left_s, 2);
+  EXPECT_LE(shorter->time_left_s, 2.5);
+  shorter->end(ExchangeEnd::kTimedOut);
+  EXPECT_EQ(shorter->status, 504);
+  EXPECT_NE(shorter->body.find("2.5 seconds"), std::string::npos) << shorter->body;
+  EXPECT_EQ(begin("POST", "/v1/chat/completions", chat(""))->time_left_s, 0) << "the server's own limit holds";
+  const auto longer = post("/v1/chat/completions", chat(R"("timeout": 61)"));
+  EXPECT_EQ(longer->status, 400);
+  EXPECT_EQ(json(longer)["error"]["param"], "timeout");
+  EXPECT_NE(longer->body.find("60"), std::string::npos) << "both numbers: " << longer->body;
+}
+
+TEST_F(ApiServiceTest, AnswersCarryTheRequestsId) {
+  const auto id_of = [](const Exchange& exchange) {
+    EXPECT_EQ(exchange->added_headers.size(), 1u);
+    EXPECT_EQ(exchange->added_headers[0].first, "X-Request-Id");
+    return exchange->added_headers[0].second;
+  };
+  auto exchange = std::make_shared<fake::RecordingExchange>();
+  service().handle({.method = "GET", .path = "/health", .request_id = "mine-1"}, exchange);
+  EXPECT_EQ(id_of(exchange), "mine-1");
+  EXPECT_TRUE(id_of(begin("GET", "/nothing")).starts_with("req-"));
+}
+
+TEST_F(ApiServiceTest, TracesARequestThatAsks) {
+  auto exchange = std::make_shared<fake::RecordingExchange>();
+  HttpRequest request{"POST", "/v1/chat/completions", "", "application/json", chat("")};
+  request.request_id = "traced";
+  request.wants_trace = true;
+  service().handle(request, exchange);
+  exchange->run();
+  finish(exchange);
+  const auto trace = begin("GET", "/v1/traces/traced");
+  EXPECT_EQ(trace->status, 200);
+  std::vector<std::string> names;
+  const Json document = json(trace);
+  for (const Json& event : document["traceEvents"]) names.push_back(event["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"wait", "prepare", "queue", "decode"})) << "the script has no prefill";
+  post("/v1/chat/completions", chat(""));
+  EXPECT_EQ(begin("GET", "/v1/traces/other")->status, 404);
+}
+
+TEST_F(ApiServiceTest, ErrorsAreCountedByClass) {
+  post("/v1/completions", "{}");
+  generator.max_requests = 0;
+  begin("POST", "/v1/chat/completions", chat(""));
+  generator.max_requests = 9;
+  begin("POST", "/v1/chat/completions", chat(""))->end(ExchangeEnd::kGone);
+  readiness.set_not_ready("x");
+  begin("POST", "/v1/chat/completions", chat(""));
+  service().count_failure(413);
+  const auto exposition = begin("GET", "/metrics")->body;
+  for (const char* line : {"invalid_request", "queue_full", "client_gone", "unavailable", "too_large"}) {
+    EXPECT_NE(exposition.find("firstlight_errors_total{class=\"" + std::string(line) + "\"} 1"), std::string::npos)
+        << line << "\n"
+        << exposition;
+  }
+  EXPECT_NE(exposition.find("firstlight_ready 0"), std::string::npos);
 }
 
 TEST_F(ApiServiceTest, CountsWhatItDoes) {

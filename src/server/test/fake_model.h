@@ -97,6 +97,7 @@ class ScriptedGenerator final : public Generator {
   }
 
   int64_t vocab_size() const override { return kVocab; }
+  int64_t num_waiting() const override { return static_cast<int64_t>(num_running()); }
 
   // One token for every request; false when there is none.
   bool step() {
@@ -191,10 +192,15 @@ class RecordingExchange final : public Exchange {
   int num_answers = 0;
   std::string body;  // of the answer, or the stream so far
   std::string content_type;
-  std::vector<std::pair<std::string, std::string>> headers;
+  std::vector<std::pair<std::string, std::string>> headers, added_headers;
+  double time_left_s = 0;  // as expire_after() said
   bool streamed = false;
 
   void post(std::function<void()> work) override { work_.push_back(std::move(work)); }
+  void add_header(std::string name, std::string value) override {
+    added_headers.emplace_back(std::move(name), std::move(value));
+  }
+  void expire_after(double seconds) override { time_left_s = seconds; }
   void respond(HttpResponse response) override {
     if (over_) return;
     FL_CHECK(!streamed);

@@ -201,7 +201,9 @@ TEST_F(ServerTest, BoundsHeadAndBody) {
   start();
   SocketClient declared = connect();
   declared.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");
-  EXPECT_EQ(declared.read_answer().status, 413);
+  const auto too_large = declared.read_answer();
+  EXPECT_EQ(too_large.status, 413);
+  EXPECT_NE(too_large.body.find("1001 bytes, at most 1000"), std::string::npos) << "both numbers: " << too_large.body;
   SocketClient pushing = connect();  // sends on, whatever the server says
   pushing.post("/v1/completions", std::string(2'000'000, 'x'));
   EXPECT_EQ(pushing.read_answer().status, 413);
@@ -281,6 +283,21 @@ TEST_F(ServerTest, AStopLetsRunningRequestsEnd) {
   ASSERT_TRUE(eventually([&] { return generator.num_running() == 1; }));
   server_->stop();
   EXPECT_EQ(idle.read_all(), "");
+  // Whoever asks meanwhile learns what happens; nothing new begins.
+  SocketClient asking = connect();
+  asking.get("/ready");
+  const auto ready = asking.read_answer();
+  EXPECT_EQ(ready.status, 503);
+  EXPECT_NE(ready.body.find("draining"), std::string::npos) << ready.body;
+  EXPECT_EQ(asking.read_all(), "") << "the connection is closed";
+  SocketClient late = connect();
+  late.post("/v1/chat/completions", kChat);
+  const auto refused = late.read_answer();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.head.find("Retry-After: "), std::string::npos) << refused.head;
+  EXPECT_EQ(generator.num_running(), 1u);
+  late.close();
+  asking.close();
   EXPECT_TRUE(busy.read_answer().body.ends_with("data: [DONE]\n\n"));
   server_->run();  // returns
   EXPECT_FALSE(connect().is_connected());
@@ -298,6 +315,39 @@ TEST_F(ServerTest, ADrainHasAnEnd) {
   busy.close();
   server_->run();
   EXPECT_TRUE(eventually([&] { return generator.num_running() == 0; }));
+}
+
+TEST_F(ServerTest, ASecondStopDoesNotWait) {
+  talk_forever();
+  options.drain_timeout_s = 100;
+  start(10ms);
+  SocketClient busy = connect();
+  busy.post("/v1/chat/completions", kStream);
+  ASSERT_TRUE(eventually([&] { return generator.num_running() == 1; }));
+  const auto begin = std::chrono::steady_clock::now();
+  server_->stop();
+  ASSERT_TRUE(eventually([&] { return readiness.is_draining(); }));
+  server_->stop();
+  EXPECT_NE(busy.read_answer().body.find("shutting_down"), std::string::npos);
+  busy.close();
+  server_->run();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_F(ServerTest, ARequestMayAskForLessTime) {
+  talk_forever();
+  start(10ms);
+  SocketClient client = connect();
+  client.post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "hi"}], "timeout": 0.1})");
+  EXPECT_EQ(client.read_answer().status, 504);
+  EXPECT_TRUE(eventually([&] { return generator.num_running() == 0; }));
+}
+
+TEST_F(ServerTest, AnswersCarryTheClientsOwnId) {
+  start();
+  SocketClient client = connect();
+  client.post("/v1/chat/completions", kStream, "X-Request-Id: mine-7\r\n");
+  EXPECT_NE(client.read_answer().head.find("X-Request-Id: mine-7\r\n"), std::string::npos);
 }
 
 TEST_F(ServerTest, EndsWithRequestsRunning) {
