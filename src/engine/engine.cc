@@ -130,6 +130,13 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
   request.max_tokens = std::min(request.max_tokens, options_.max_context - prompt_tokens);
   const int64_t planned_length = prompt_tokens + request.max_tokens;
+  if (request.mask) {
+    std::vector<int32_t> stops = request.stop_token_ids;
+    if (!request.ignore_model_stops) {
+      stops.insert(stops.end(), options_.stop_token_ids.begin(), options_.stop_token_ids.end());
+    }
+    request.mask->set_stop_tokens(stops);
+  }
   const int64_t needed = cache_.bytes_for_length(planned_length);
   if (options_.state_capacity_bytes > 0 && needed > options_.state_capacity_bytes) {
     return out_of_memory("state for " + std::to_string(planned_length) + " tokens: " + std::to_string(needed) +
@@ -236,12 +243,14 @@ void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
     return;
   }
   sequence.sampler.accept(token);
-  if (sequence.request.mask) sequence.request.mask->accept(token);
+  request::TokenMask* mask = sequence.request.mask.get();
+  if (mask != nullptr) mask->accept(token);
   sequence.tokens.push_back(token);
   metrics_.output_tokens.add();
   waiting_.charge_output(sequence.request.client, 1);
-  if (++sequence.num_output >= sequence.request.max_tokens) {
-    event.finish = FinishReason::kLength;
+  const bool is_over = mask != nullptr && mask->is_over();
+  if (++sequence.num_output >= sequence.request.max_tokens || is_over) {
+    event.finish = is_over ? FinishReason::kStop : FinishReason::kLength;
     finish(sequence, std::move(event));
     return;
   }

@@ -153,7 +153,7 @@ Result<request::TokenEvent> Sampler::sample(std::span<const float> logits, reque
   std::vector<uint8_t> allowed;
   if (mask != nullptr) {
     allowed.assign(logits.size(), 1);
-    mask->apply(allowed);
+    FL_TRY(mask->apply(allowed));
   }
   if (mask == nullptr && is_plain_greedy()) {
     event.token = lowest_argmax(logits);

@@ -34,13 +34,19 @@ struct SamplingParams {
 // Errors: kInvalidArgument naming the field, its value and the range.
 Status check(const SamplingParams& params, int64_t vocab_size);
 
-// Which tokens may come next (grammars, tool calls). Asked once per step, before sampling.
+// Which tokens may come next (grammars, tool calls). Belongs to one request and follows its accepted tokens, so that a
+// preemption changes nothing. Asked once per step, before sampling.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
-  // Clears allowed[t] (of vocabulary size, preset to 1) for every token that may not follow.
-  virtual void apply(std::span<uint8_t> allowed) = 0;
-  virtual void accept(int32_t token) = 0;
+  // Before the first apply(): the ids that end this request's output. They are never part of it.
+  virtual void set_stop_tokens(std::span<const int32_t> ids) = 0;
+  // Clears allowed[t] (of vocabulary size, preset to 1) for every token that may not follow. An error ends the request
+  // with it: nothing may follow, or telling what may takes too long.
+  virtual Status apply(std::span<uint8_t> allowed) = 0;
+  virtual void accept(int32_t token) = 0;  // one that apply() left allowed, no stop token
+  // Nothing may follow but an end: the request then ends as by a stop token.
+  virtual bool is_over() const = 0;
 };
 
 struct Request {

@@ -99,10 +99,13 @@ TEST(Sampler, BrokenLogitsAreAnError) {
 }
 
 struct OnlyTwo : request::TokenMask {
-  void apply(std::span<uint8_t> allowed) override {
+  void set_stop_tokens(std::span<const int32_t>) override {}
+  Status apply(std::span<uint8_t> allowed) override {
     for (size_t i = 0; i < allowed.size(); ++i) allowed[i] = i == 2;
+    return ok_status();
   }
   void accept(int32_t) override {}
+  bool is_over() const override { return false; }
 };
 
 TEST(Sampler, AMaskDecidesWhatMayFollow) {
