@@ -203,6 +203,16 @@ std::string Tokenizer::token_bytes(int32_t id) const {
   return parts_->decoder.token_bytes(text_of(*parts_, id));
 }
 
+std::string Tokenizer::opening_bytes(std::span<const int32_t> before, int32_t id) const {
+  std::vector<Decoder::Token> tokens;
+  for (const int32_t one : before) tokens.push_back({text_of(*parts_, one), flag(parts_->raw_text, one)});
+  if (!is_token(id)) return {};
+  tokens.push_back({text_of(*parts_, id), flag(parts_->raw_text, id)});
+  return parts_->decoder.opening_bytes(tokens);
+}
+
+bool Tokenizer::joins_bytes() const { return parts_->decoder.joins_bytes(); }
+
 std::string_view Tokenizer::token_text(int32_t id) const { return text_of(*parts_, id); }
 
 std::optional<int32_t> Tokenizer::token_to_id(std::string_view token) const {

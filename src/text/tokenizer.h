@@ -53,6 +53,10 @@ class Tokenizer final {
 
   // The bytes the token contributes in the middle of a text, maybe part of a character only. Empty for an unknown id.
   std::string token_bytes(int32_t id) const;
+  // The bytes the token adds to a text that begins with the tokens `before`: none of them, and it is the first.
+  std::string opening_bytes(std::span<const int32_t> before, int32_t id) const;
+  // Whether every text is the bytes of its tokens joined: opening_bytes at the start, token_bytes in the middle.
+  bool joins_bytes() const;
   // The token's string as the vocabulary writes it ("Ġthe", "▁the", "<0x0A>"). Empty for an unknown id.
   std::string_view token_text(int32_t id) const;
   std::optional<int32_t> token_to_id(std::string_view token) const;

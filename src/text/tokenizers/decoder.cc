@@ -284,4 +284,24 @@ std::string Decoder::token_bytes(std::string_view token) const {
   return std::move(state.bytes);
 }
 
+std::string Decoder::opening_bytes(std::span<const Token> tokens) const {
+  State state = begin();
+  for (const Token& token : tokens) {
+    state.bytes.clear();
+    size_t index = 0;
+    while (token.raw && index < items_.size() && !items_[index].fused) ++state.stages[index++].num_tokens;
+    feed(state, index, token.text);
+  }
+  end(state, 0);
+  return std::move(state.bytes);
+}
+
+bool Decoder::joins_bytes() const {
+  return std::all_of(items_.begin(), items_.end(), [](const Item& item) {
+    if (const auto* strip = std::get_if<dec::Strip>(&item.step)) return strip->stop == 0 || !item.fused;
+    if (std::holds_alternative<dec::Replace>(item.step)) return !item.fused;
+    return !std::holds_alternative<dec::BpeSuffix>(item.step) && !std::holds_alternative<dec::Ctc>(item.step);
+  });
+}
+
 }  // namespace firstlight::text

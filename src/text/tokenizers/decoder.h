@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -86,6 +87,17 @@ class Decoder {
 
   // The bytes the token stands for when it is neither the first nor the last one.
   std::string token_bytes(std::string_view token) const;
+
+  // The bytes that the last of these tokens adds to a text that begins with the others.
+  struct Token {
+    std::string_view text;
+    bool raw = false;  // as by push_raw
+  };
+  std::string opening_bytes(std::span<const Token> tokens) const;
+
+  // Whether every text is its tokens' bytes joined: those of opening_bytes at the start, of token_bytes elsewhere. Not
+  // where a token's text depends on the one after or on what was joined.
+  bool joins_bytes() const;
 
  private:
   struct Item {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON Schema (draft 2020-12, a subset: docs/structured_output.md) to the grammar of its documents. Every text of the
+// grammar is a document that the schema allows. Members come in the order of "properties"; there are no others where
+// "properties" is given and "additionalProperties" is not. A keyword that is not known is an error that names it by its
+// JSON pointer.
+#pragma once
+
+#include <string_view>
+
+#include "text/grammar/grammar.h"
+
+namespace firstlight::text::grammar {
+
+// Errors: kInvalidArgument (malformed, nothing is allowed, too large) and kUnsupported.
+Result<Grammar> compile_json_schema(std::string_view schema_json);
+
+// Any JSON object.
+Grammar json_object_grammar();
+
+}  // namespace firstlight::text::grammar

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that JSON output is written from: strings, numbers, any value, formats. Output is compact: one space may
+// follow a comma or colon, there is no other white space.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "text/grammar/grammar.h"
+
+namespace firstlight::text::grammar {
+
+class JsonText {
+ public:
+  explicit JsonText(Grammar& grammar) : grammar_(grammar) {}
+
+  ExprId comma();
+  ExprId colon();
+  ExprId any_value();
+  ExprId any_object();
+  ExprId any_array();
+  // Characters counted as code points; every escape is allowed.
+  ExprId string(int32_t min, int32_t max);
+  ExprId any_number();                 // an exponent has at most two digits
+  ExprId any_integer();                // digits alone
+  ExprId constant(const Json& value);  // in one spelling
+  ExprId one_of(const Json& values);
+  ExprId key(const std::string& name);
+  // Any key that is none of these, without escapes.
+  ExprId other_key(const std::vector<std::string>& names);
+  // A string that matches; nothing for a format that is not known.
+  std::optional<Result<ExprId>> format(std::string_view name);
+
+ private:
+  ExprId escape();
+  ExprId list_of(ExprId item, std::string_view open, std::string_view close);
+
+  Grammar& grammar_;
+  RuleId value_ = -1;
+  ExprId comma_ = -1, colon_ = -1, string_ = -1, character_ = -1, escape_ = -1, number_ = -1, integer_ = -1,
+         object_ = -1, array_ = -1;
+};
+
+}  // namespace firstlight::text::grammar
