@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "base/status.h"
 
 namespace firstlight::text::grammar {
 
