@@ -1,6 +1,7 @@
-# Run at build time (cmake -P): writes OUTPUT, a source that holds every .lua file under DIRECTORY as a raw string, so that
-# the program needs no files beside it. Raw strings are cut at 8,000 characters, which every compiler takes.
-file(GLOB_RECURSE files RELATIVE ${DIRECTORY} ${DIRECTORY}/*.lua)
+# Run at build time (cmake -P): writes OUTPUT, a source that holds every .EXTENSION file under DIRECTORY as a raw string,
+# so that the program needs no files beside it: `const std::vector<EmbeddedFile>& embedded_files()` of firstlight::MODULE,
+# declared in HEADER. Raw strings are cut at 8,000 characters, which every compiler takes.
+file(GLOB_RECURSE files RELATIVE ${DIRECTORY} ${DIRECTORY}/*.${EXTENSION})
 list(SORT files)
 set(entries "")
 foreach(file IN LISTS files)
@@ -15,10 +16,11 @@ foreach(file IN LISTS files)
   endwhile()
   string(APPEND entries "      },\n")
 endforeach()
-file(WRITE ${OUTPUT} "// Generated from architectures/ by cmake/embed_specs.cmake.
-#include \"intake/spec_store.h\"
+get_filename_component(room ${DIRECTORY} NAME)
+file(WRITE ${OUTPUT} "// Generated from ${room}/ by cmake/embed_specs.cmake.
+#include \"${HEADER}\"
 
-namespace firstlight::intake {
+namespace firstlight::${MODULE} {
 
 const std::vector<EmbeddedFile>& embedded_files() {
   static const std::vector<EmbeddedFile> files = {
@@ -26,5 +28,5 @@ ${entries}  };
   return files;
 }
 
-}  // namespace firstlight::intake
+}  // namespace firstlight::${MODULE}
 ")
