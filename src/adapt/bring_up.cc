@@ -69,6 +69,7 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                    {.load_progress = options.load_progress,
                                     .trace = options.trace,
                                     .device = catalog::is_device(options.backend) ? options.device : nullptr,
+                                    .invariant = options.invariant,
                                     .memory_limit_bytes = limit,
                                     .generated = options.generated,
                                     .cache_dir = options.cache_dir,
@@ -80,6 +81,7 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
 
 Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& wanted) {
   BringUpOptions options = wanted;
+  if (options.invariant) options.generated = runtime::GeneratedMode::kOff;  // they come when they are built
   const target::CpuTarget target = device::detect_cpu();
   auto loaded = std::make_unique<LoadedModel>();
   Stopwatch watch;

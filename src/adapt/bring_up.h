@@ -31,6 +31,7 @@ struct BringUpOptions {
   std::set<std::string, std::less<>> disabled_passes;
   bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
   runtime::GeneratedMode generated = runtime::GeneratedMode::kCached;
+  bool invariant = false;           // as ExecutorOptions has it; without generated functions
   int64_t canary_every = 0;         // as ExecutorOptions has it
   std::filesystem::path cache_dir;  // of built kernels; empty: none are kept
   std::string host_compiler;        // that builds them; empty: looked for on the path

@@ -77,6 +77,11 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
     return invalid_argument("--warp " + std::to_string(flags.warp) + ": the " + flags.backend +
                             " backend has no warps");
   }
+  if (flags.invariant && (flags.canary != 0 || !flags.generated.empty())) {
+    return invalid_argument(std::string(flags.canary != 0 ? "--canary" : "--generated") +
+                            " changes kernels between batches, which --invariant promises not to");
+  }
+  options.invariant = flags.invariant;
   options.warp_width = flags.warp;
   for (const auto& [name, ranks] : {std::pair("--tp", flags.tp), {"--pp", flags.pp}, {"--ep", flags.ep}}) {
     if (ranks < 1) return invalid_argument(std::string(name) + " " + std::to_string(ranks) + ": 1 or more wanted");

@@ -25,6 +25,7 @@ struct CommonFlags {
   bool no_generated = false;
   std::string generated;  // "", "cached", "background" or "wait"; "": the verb's own choice
   int64_t canary = 0;
+  bool invariant = false;
   std::vector<std::string> allow_unbound;
   bool vendor_activations = false;
   std::string spec;

@@ -106,6 +106,11 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
   add_spec_flags(sub, common);
 }
 
+void add_invariant_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_flag("--invariant", common.invariant,
+                "the same bytes for a request whatever else is computed, and in whatever pieces (docs/determinism.md)");
+}
+
 void add_trace_flag(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
 }
@@ -214,6 +219,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   CLI::App* run = add_verb(app, line, "run", "one prompt, text to stdout", [&] { return verb_run(common, line.run); });
   add_model(run, common);
   add_compute_flags(run, common);
+  add_invariant_flag(run, common);
   add_trace_flag(run, common);
   auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
   run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
@@ -230,6 +236,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
       add_verb(app, line, "logits", "logits for token ids (float32)", [&] { return verb_logits(common, line.logits); });
   add_model(logits, common);
   add_compute_flags(logits, common);
+  add_invariant_flag(logits, common);
   add_trace_flag(logits, common);
   logits->add_option("--tokens", line.logits.tokens)->required();
   logits->add_flag("--last", line.logits.last, "the last position only");
@@ -250,6 +257,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
                              [&] { return verb_bench(common, line.bench); });
   add_model(bench, common);
   add_compute_flags(bench, common);
+  add_invariant_flag(bench, common);
   add_trace_flag(bench, common);
   bench->add_option("--prompt", line.bench.prompt, "prompt lengths, comma-separated")->capture_default_str();
   bench->add_option("--depth", line.bench.depth, "tokens already in the context")->capture_default_str();
@@ -260,6 +268,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
       add_verb(app, line, "serve", "OpenAI-compatible server", [&] { return verb_serve(common, line.serve); });
   add_model(serve, common);
   add_compute_flags(serve, common);
+  add_invariant_flag(serve, common);
   add_trace_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");

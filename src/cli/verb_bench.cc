@@ -24,7 +24,7 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   if (widest < 1 || widest > 512) return invalid_argument("--batch " + flags.batch + ": 1 to 512 wanted");
   const int64_t outputs = std::max<int64_t>(widest, 16);
   CommonFlags own = common;
-  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated) own.generated = "wait";
+  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated && !own.invariant) own.generated = "wait";
   const Session session = FL_TRY(open_session(own, {{outputs, outputs}, {512, outputs}}));
   const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
   Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});

@@ -8,7 +8,8 @@ namespace firstlight::cli {
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   CommonFlags own = common;
-  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated) own.generated = "background";
+  if (own.generated.empty() && own.backend == "cpu" && !own.no_generated && !own.invariant)
+    own.generated = "background";
   if (flags.max_waiting < 1) {
     return invalid_argument("--max-waiting " + std::to_string(flags.max_waiting) + ": 1 or more wanted");
   }

@@ -151,6 +151,7 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
                                                       .saved = {}});
   sequence->sampler = Sampler(sequence->request.sampling, sequence->request.prompt);
   sequence->tokens = sequence->request.prompt;
+  sequence->shares_with = plan::length_class(executor_.plan(), planned_length) + '\n' + sequence->request.cache_salt;
   const std::scoped_lock lock(inbox_mutex_);
   if (num_waiting_.load() >= options_.max_waiting) {
     return unavailable(std::to_string(num_waiting_.load()) + " requests wait already, at most " +
@@ -215,7 +216,7 @@ void Engine::commit(const Step& step) {
     }
     const int64_t block = cache_.block_tokens();
     if (prefixes_ && before / block < sequence.num_computed / block) {
-      prefixes_->publish(sequence.state, sequence.request.cache_salt,
+      prefixes_->publish(sequence.state, sequence.shares_with,
                          std::span(sequence.tokens).first(static_cast<size_t>(sequence.num_computed)));
     }
     if (!part.wants_output) continue;

@@ -32,7 +32,7 @@ bool Engine::take_state(Sequence& next) {
     fits = state_fits(next) && cache_.load(next.state, *next.saved, *swap_).ok();
     if (fits) next.saved.reset();
   } else {
-    next.num_computed = prefixes_ ? prefixes_->adopt(next.state, next.request.cache_salt, next.tokens) : 0;
+    next.num_computed = prefixes_ ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
     fits = state_fits(next);
     if (fits && !next.admitted) {
       next.num_cached = next.num_charged = next.num_computed;

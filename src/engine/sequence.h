@@ -25,6 +25,7 @@ struct Sequence {
   Sampler sampler;
   Clock::time_point submitted;
   int64_t planned_length = 0;   // the most tokens it can reach
+  std::string shares_with;      // sequences of the same name share computed prompts
   std::vector<int32_t> tokens;  // prompt, then output
   int64_t num_output = 0;
   int64_t num_computed = 0;             // tokens whose state is there, or in `saved`

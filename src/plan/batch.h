@@ -25,6 +25,9 @@ struct Batch {
   std::span<const int32_t> positions;    // [T]; row r of sequence s: start_position + (r - first_row)
   std::span<const int32_t> output_rows;  // [O]: rows whose logits are wanted, ascending
   std::span<const SequenceSpan> sequences;
+  // What a token gets must not depend on what else is in the batch, nor on the pieces its sequence came in, nor on the
+  // number of workers: kernels choose their form by fixed rules (docs/determinism.md).
+  bool invariant = false;
 };
 
 // Groups of `rate` tokens (tokens j rate .. j rate + rate - 1 of a sequence) that the sequence completes here.

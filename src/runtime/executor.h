@@ -39,6 +39,8 @@ struct ExecutorOptions {
   std::function<void(uint64_t done, uint64_t total)> load_progress;
   Trace* trace = nullptr;            // step timers of loading and of every run; may be null
   device::Device* device = nullptr;  // where plans of device backends run; must outlive the executor
+  // Batches are invariant (plan/batch.h). Devices refuse it: kUnsupported.
+  bool invariant = false;
   // Every run is watched: what a step writes beside its results and its workspace, and what it leaves unwritten, is a
   // fault that the run reports. For debugging: it reads the arena twice per step.
 #ifdef NDEBUG

@@ -50,6 +50,9 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(plan::Plan plan, const formats::Checkpoint& checkpoint,
                                                    ThreadPool& pool, const ExecutorOptions& options) {
+  if (options.device != nullptr && options.invariant) {
+    return unsupported("invariant runs: kernels of devices choose their form by the batch; the cpu has fixed ones");
+  }
   if (options.device != nullptr) return DeviceExecutor::create(std::move(plan), checkpoint, pool, options);
   std::unique_ptr<Executor> executor(new Executor(std::move(plan), checkpoint, pool, options));
   FL_TRY(executor->find_rates());

@@ -45,10 +45,12 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
   std::copy(batch.positions.begin(), batch.positions.end(), positions_.begin());
   std::copy(batch.output_rows.begin(), batch.output_rows.end(), output_rows_.begin());
   install_generated();
+  plan::Batch own = batch;
+  own.invariant = options_.invariant;
   const bool compares = options_.canary_every > 0 && num_runs_++ % options_.canary_every == 0;
   pool_.run([&](Worker& worker) {
     Context context{.worker = worker,
-                    .batch = &batch,
+                    .batch = &own,
                     .states = states,
                     .bucket = bucket_,
                     .values = values_,
@@ -184,6 +186,9 @@ void Executor::route(const plan::PerExpertStep& step, const tensor::View& indice
       groups[place].rows.push_back({static_cast<int32_t>(token), weights.as<float>()[token * per_token + k]});
     }
   }
+  // A token's sum has one order, whoever else named an expert twice.
+  std::stable_sort(groups.begin() + step.num_experts, groups.end(),
+                   [](const ExpertRows& a, const ExpertRows& b) { return a.expert < b.expert; });
 }
 
 // What a step makes from an expert's weights alone has one place for all experts: such bodies run expert by expert, and

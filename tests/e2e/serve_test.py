@@ -26,10 +26,10 @@ TEMPLATE = (
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 \n.,:;!?'-()[]<>/_*+=ABCD"
 
 
-def make_model(folder):
+def make_model(folder, golden=GOLDEN):
     """The golden checkpoint with a tokenizer; returns the vocabulary by id."""
     for name in ("config.json", "model.safetensors"):
-        (folder / name).write_bytes((GOLDEN / name).read_bytes())
+        (folder / name).write_bytes((golden / name).read_bytes())
     special = ["<unk>", "<s>", "</s>"]
     pieces = special + list(CHARACTERS)
     tokenizer = {

@@ -21,7 +21,8 @@ AttendSplit::AttendSplit(const AttendOptions& options, std::vector<int64_t> sele
     most_keys = std::max(most_keys, all_candidates(last));
   }
   const int64_t wanted = 2 * static_cast<int64_t>(num_workers);
-  if (num_workers == 1 || num_items_ == 0 || num_items_ >= wanted) return;
+  // Where keys were cut, sums would be rounded: an invariant batch has all of a query's keys in one task.
+  if (batch.invariant || num_workers == 1 || num_items_ == 0 || num_items_ >= wanted) return;
   num_parts_ = std::clamp<int64_t>(most_keys / kLeastKeys, 1, (wanted + num_items_ - 1) / num_items_);
   FL_CHECK(num_tasks() <= most_split_tasks(num_workers));
 }

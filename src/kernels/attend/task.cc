@@ -72,7 +72,7 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   for (const auto& mask : options.masks) program = std::max(program, mask.has_value() ? mask->scratch_floats() : 0);
   const int64_t rows = AttendSplit::most_rows(split.group());
   const int64_t total = rows * (key_width_ + kKeyBlock + 3 * value_width_ + 64) +
-                        kKeyBlock * (key_width_ + value_width_) + program + 4 * kKeyBlock + heads_ +
+                        kKeyBlock * (key_width_ + value_width_) + program + 5 * kKeyBlock + heads_ +
                         256;  // the last for rounding up
   float* at = scratch_floats(worker, total);
   const auto take = [&](int64_t floats) {
@@ -84,7 +84,7 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   places_ = take(3 * kKeyBlock);
   shown_ = take(kKeyBlock);
   q_ = take(rows * key_width_);
-  scores_ = take(rows * kKeyBlock);
+  scores_ = take((rows + 1) * kKeyBlock);
   sums_ = take(rows * value_width_);
   tops_ = take(rows);
   kept_ = take(rows);
@@ -145,8 +145,11 @@ void AttendTaskRun::start_softmax() {
 
 void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
   const int64_t first = split_.rows(task_, segment).begin;
-  for (int64_t at = begin; at < end; at += kKeyBlock) {
-    run_block(segment, {.first = first + at, .count = std::min(kKeyBlock, end - at)});
+  for (int64_t at = first + begin; at < first + end;) {
+    const int64_t lead = at % kKeyBlock;
+    const int64_t count = std::min(kKeyBlock - lead, first + end - at);
+    run_block(segment, {.first = at, .count = count, .lead = lead});
+    at += count;
   }
 }
 
@@ -176,18 +179,20 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
   const bool has_mask = cpu_.masks[segment].has_value();
   if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
   const int64_t count = padded_width(block.count);
+  const int64_t places = padded_width(block.lead + block.count);
   const bool some_hidden = !is_visible_to_all(options, block);
   for (int r = 0; r < rows_; ++r) {
-    float* scores = scores_ + r * kKeyBlock;
+    float* scores = scores_ + r * kKeyBlock + block.lead;  // what is padded falls into the next row's lead
     if (cpu_.score.has_value()) {
       std::fill(scores + block.count, scores + count, 0.0f);
       apply_score(r, count, scores);
     }
-    std::fill(scores + block.count, scores + count, kMinusInfinity);
+    std::fill(scores - block.lead, scores, kMinusInfinity);
+    std::fill(scores + block.count, scores + std::max(count, places - block.lead), kMinusInfinity);
     if (some_hidden) hide(options, block, r, scores);
     if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, count);
     for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
-    const float sum = form_.step(scores, count, tops_ + r, kept_ + r);
+    const float sum = form_.step(scores - block.lead, places, tops_ + r, kept_ + r);
     totals_[r] = totals_[r] * static_cast<double>(kept_[r]) + static_cast<double>(sum);
   }
   add_values(segment, block, some_hidden || has_mask);
@@ -201,7 +206,7 @@ void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hid
   // A hidden key has weight 0, and 0 times a number that is none is none.
   const StoredRows values = values_of(sources_[segment], block);
   if (all_finite(values, value_width_)) {
-    form_.accumulate(scores_, rows_, value_width_, values, sums_);
+    form_.accumulate(scores_ + block.lead, rows_, value_width_, values, sums_);
   } else {
     add_visible(segment, block, values);
   }
@@ -250,21 +255,22 @@ bool AttendTaskRun::in_place(const plan::StateComponentView& component, int64_t 
 void AttendTaskRun::score_block(const Source& source, const Block& block) {
   if (in_place(*source.keys, width_, block)) {
     for_pieces(source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
-      form_.scores(q_, rows_, key_width_, rows, scores_ + offset);
+      form_.scores(q_, rows_, key_width_, rows, scores_ + block.lead + offset);
     });
   } else {
-    form_.scores(q_, rows_, key_width_, decoded(source, *source.keys, width_, block, key_floats_), scores_);
+    form_.scores(q_, rows_, key_width_, decoded(source, *source.keys, width_, block, key_floats_),
+                 scores_ + block.lead);
   }
 }
 
 void AttendTaskRun::add_block(const Source& source, const Block& block) {
   if (in_place(*source.values, options_.value_width, block)) {
     for_pieces(source, *source.values, block, [&](const StoredRows& rows, int64_t offset) {
-      form_.accumulate(scores_ + offset, rows_, value_width_, rows, sums_);
+      form_.accumulate(scores_ + block.lead + offset, rows_, value_width_, rows, sums_);
     });
     return;
   }
-  form_.accumulate(scores_, rows_, value_width_, values_of(source, block), sums_);
+  form_.accumulate(scores_ + block.lead, rows_, value_width_, values_of(source, block), sums_);
 }
 
 // A block's values as padded floats. Those that are the first columns of the keys are decoded already; what lies behind
@@ -287,7 +293,7 @@ void AttendTaskRun::add_visible(size_t segment, const Block& block, const Stored
       const bool in_range = block.rows != nullptr || (block.row(j) >= range.begin && block.row(j) < range.end);
       if (!in_range || (has_mask && shown_[j] == 0)) continue;
       const auto* value = reinterpret_cast<const float*>(values.data + j * values.stride);
-      const float weight = scores_[r * kKeyBlock + j];
+      const float weight = scores_[r * kKeyBlock + block.lead + j];
       for (int64_t i = 0; i < options_.value_width; ++i) sums_[r * value_width_ + i] += weight * value[i];
     }
   }

@@ -42,10 +42,12 @@ class AttendTaskRun {
   static int64_t part_floats(int64_t rows, int64_t value_width) { return rows * (padded_width(value_width) + 2); }
 
  private:
-  // Up to kKeyBlock candidates: rows first .. first + count - 1 where `rows` is null, else those that it lists.
+  // Up to kKeyBlock candidates: rows first .. first + count - 1 where `rows` is null, else those that it lists. Their
+  // scores begin at place `lead`, so that a row has its place whatever the rows are that a task begins with.
   struct Block {
     int64_t first = 0;
     int64_t count = 0;
+    int64_t lead = 0;
     const int64_t* rows = nullptr;
     int64_t row(int64_t j) const { return rows == nullptr ? first + j : rows[j]; }
   };

@@ -55,7 +55,10 @@ void score_rows(const float* q, int64_t width, const StoredRows& keys, float* sc
       for (int64_t d = 0; d < width; d += kLanes) {
         sum = fma_f(load_f(q + i * width + d), load_stored<kType>(keys.data + j * keys.stride, d), sum);
       }
-      scores[i * kKeyBlock + j] = sum_of(sum);
+      const Float sums[4] = {sum, zero_f(), zero_f(), zero_f()};  // in the order of a tile's
+      float four[4];
+      store_four_sums(sums, four);
+      scores[i * kKeyBlock + j] = four[0];
     }
   }
 }

@@ -56,13 +56,15 @@ void run_matrix_recurrence(const KernelCall& call, Worker& worker, const Recurre
   const int64_t copy = columns == n.value ? 0 : n.key * columns;
   float* scratch = scratch_floats(worker, copy + matrix_chunk_floats(n.key, n.value));
   std::fill(scratch, scratch + copy, 0.0f);
+  // A chunk's sums are rounded otherwise than its tokens' one after the other, which is how answers come.
+  const int64_t most = call.batch->invariant ? 1 : kMatrixChunk;
   for_parts(call, worker, n.heads, [&](size_t s, const plan::SequenceSpan& sequence, int64_t head) {
     float* stored = fixed_state(call, s) + head * n.key * n.value;
     if (copy > 0) copy_rows(stored, n.value, scratch, columns, n.key, n.value);
-    for (int64_t done = 0; done < sequence.num_tokens; done += kMatrixChunk) {
+    for (int64_t done = 0; done < sequence.num_tokens; done += most) {
       MatrixChunk chunk = chunk_at(call, n, sequence.first_row + done, head, places);
-      chunk.count = std::min(kMatrixChunk, sequence.num_tokens - done);
-      chunk.next = std::min(kMatrixChunk, sequence.num_tokens - done - chunk.count);
+      chunk.count = std::min(most, sequence.num_tokens - done);
+      chunk.next = std::min(most, sequence.num_tokens - done - chunk.count);
       chunk.state = copy > 0 ? scratch : stored;
       chunk.state_stride = columns;
       chunk.scratch = scratch + copy;
