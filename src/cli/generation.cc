@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "cli/context.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/stop_strings.h"
@@ -66,10 +67,13 @@ class Listener {
 
 Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::vector<std::string>& stop_strings,
-                                  const std::function<void(std::string_view)>& show) {
+                                  const std::function<void(std::string_view)>& show, int64_t context) {
+  const ContextChoice choice = FL_TRY(choose_context(*session.loaded, {.context = context}));
+  if (!choice.note.empty()) std::fprintf(stderr, "note: %s\n", choice.note.c_str());
   auto engine = FL_TRY(
       engine::Engine::create(*session.loaded->executor,
-                             {.max_context = session.loaded->context(),
+                             {.max_context = choice.context,
+                              .state_capacity_bytes = choice.state_bytes,
                               .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text)}));
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(request.prompt.size());

@@ -24,10 +24,11 @@ struct GenerationResult {
   double decode_tps = 0;  // 0 with fewer than two tokens
 };
 
-// `show` gets the text piece by piece; may be null. Without a tokenizer the text stays empty.
+// `show` gets the text piece by piece; may be null. Without a tokenizer the text stays empty. `context`: tokens of
+// prompt and output together; 0: the model's, or as much as fits, which is said then.
 Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::vector<std::string>& stop_strings,
-                                  const std::function<void(std::string_view)>& show);
+                                  const std::function<void(std::string_view)>& show, int64_t context = 0);
 
 // The prompt of a chat with these messages, by the model's template; without a template, or `raw`, the user's text as
 // it is, with what the tokenizer adds. Errors: no tokenizer, or the template's.

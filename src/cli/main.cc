@@ -45,6 +45,7 @@ struct CommandLine {
   ValidateFlags validate;
   SensitivityFlags sensitivity;
   GraphFlags graph;
+  PlanFlags plan;
   RunFlags run;
   LogitsFlags logits;
   TokenizeFlags tokenize;
@@ -227,6 +228,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   run->add_flag("--raw", line.run.raw, "no chat template")->excludes(system);
   run->add_option("--image", line.run.image, "an image for the model to look at");
   run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
+  run->add_option("--context", line.run.context,
+                  "tokens of prompt and output together (default: the model's, or what fits)");
   run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
   run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
@@ -271,7 +274,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_invariant_flag(serve, common);
   add_trace_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
-  serve->add_option("--context", line.serve.context, "tokens of prompt and output together (default: the model's)");
+  serve->add_option("--context", line.serve.context,
+                    "tokens of prompt and output together (default: the model's, or what fits)");
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();
@@ -290,6 +294,22 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)");
   serve->add_flag("--no-prefix-reuse", line.serve.no_prefix_reuse, "compute every prompt from its beginning");
   add_operation_flags(serve, line.serve);
+}
+
+void add_plan_verb(CLI::App& app, CommandLine& line) {
+  PlanFlags& flags = line.plan;
+  CLI::App* plan = add_verb(app, line, "plan", "memory and the longest context that fits, from headers alone",
+                            [&] { return verb_plan(line.common, flags); });
+  add_model(plan, line.common);
+  add_compute_flags(plan, line.common);
+  plan->add_option("--dtype", line.common.compute, "the same as --compute")->excludes("--compute");
+  plan->add_option("--context", flags.context, "tokens of each sequence (default: the model's, or what fits)");
+  plan->add_option("--batch", flags.batch, "sequences at a time")->capture_default_str();
+  plan->add_option("--memory", flags.memory, "bytes of the device (default: what it has)");
+  plan->add_flag("--headers-only", flags.headers_only, "weight files may end behind their headers");
+  plan->add_option("--tensors", flags.tensors, "JSON file: names, shapes and types in place of weight files");
+  plan->add_option("--cluster", flags.cluster, "file that describes several devices (not yet)");
+  plan->add_flag("--measure", flags.measure, "measure the roof, and say what times it leaves");
 }
 
 void add_looking_verbs(CLI::App& app, CommandLine& line) {
@@ -357,6 +377,8 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   CLI::App* ops = add_verb(app, line, "ops", "operator coverage on a backend", [&] { return verb_ops(common); });
   add_model(ops, common);
   add_compute_flags(ops, common);
+  add_plan_verb(app, line);
+
   CLI::App* devices = add_verb(app, line, "devices", "what is there, measured on request",
                                [&] { return verb_devices(common, line.devices); });
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");

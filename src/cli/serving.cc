@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "device/cpu/detect.h"
+#include "cli/context.h"
 #include "server/engine_generator.h"
 #include "server/readiness_keeper.h"
 #include "text/chat_template.h"
@@ -89,23 +89,22 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   const Log log = FL_TRY(Log::open({.json = options.log_json}));
   Metrics metrics;
   server::Readiness readiness;
-  const target::CpuTarget cpu = device::detect_cpu();
-  const int64_t context = options.context > 0 ? options.context : session.loaded->context();
-  if (session.loaded->model.max_positions && context > *session.loaded->model.max_positions) {
-    return invalid_argument("--context " + std::to_string(context) + ": the model knows " +
-                            std::to_string(*session.loaded->model.max_positions) + " positions");
-  }
+  const ContextChoice context =
+      FL_TRY(choose_context(*session.loaded, {.context = options.context,
+                                              .state_bytes = options.engine.state_capacity_bytes,
+                                              .step_tokens = options.engine.step_tokens}));
+  if (!context.note.empty()) log_warn(&log, context.note);
+  log_info(&log,
+           "context " + std::to_string(context.context) + ", the longest that fits " + std::to_string(context.largest));
   const int64_t max_sequences = options.engine.max_sequences;
   if (max_sequences < 1 || max_sequences > session.loaded->executor->max_batch_outputs()) {
     return invalid_argument("--max-sequences " + std::to_string(max_sequences) + ": 1 to " +
                             std::to_string(session.loaded->executor->max_batch_outputs()) + " wanted");
   }
   engine::EngineOptions engine_options = options.engine;
-  engine_options.max_context = context;
+  engine_options.max_context = context.context;
   engine_options.stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text);
-  if (engine_options.state_capacity_bytes == 0) {
-    engine_options.state_capacity_bytes = cpu.available_bytes - cpu.memory_bytes / 5;
-  }
+  engine_options.state_capacity_bytes = context.state_bytes;
   const auto engine =
       FL_TRY(engine::Engine::create(*session.loaded->executor, engine_options, engine::EngineMetrics::in(metrics)));
   server::EngineGenerator generator(*engine, readiness, &log);
@@ -116,7 +115,8 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
       .chat_template = session.text.chat_template.get(),
       .tool_template = session.text.tool_chat_template.get(),
       .special_tokens = session.text.special_tokens,
-      .context = context,
+      .context = context.context,
+      .max_context = context.largest,
       .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
   };
   set_memory_gauges(session.loaded->executor->memory(), metrics);

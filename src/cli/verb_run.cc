@@ -91,6 +91,7 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   request.sampling = FL_TRY(sampling_params(flags.sampling));
   // What can be seen before the model is loaded is; the vocabulary's size cannot.
   FL_TRY(request::check(request.sampling, std::numeric_limits<int32_t>::max()));
+  if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   if (flags.max_tokens < 1) {
     return invalid_argument("--max-tokens " + std::to_string(flags.max_tokens) + ": 1 or more wanted");
   }
@@ -104,11 +105,14 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;
-  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, [&](std::string_view piece) {
-    if (!show) return;
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
-  }));
+  const auto result = FL_TRY(generate(
+      session, std::move(request), flags.stop,
+      [&](std::string_view piece) {
+        if (!show) return;
+        std::fwrite(piece.data(), 1, piece.size(), stdout);
+        std::fflush(stdout);
+      },
+      flags.context));
   FL_TRY(session.finish(common));
   if (common.json) {
     print_json(result_json(result, session, flags.sampling.logprobs >= 0));

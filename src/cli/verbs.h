@@ -63,6 +63,15 @@ struct GraphFlags {
   std::string stage = "spec";
   std::string format = "text";
 };
+struct PlanFlags {
+  int64_t context = 0;  // 0: the model's, or what fits
+  int64_t batch = 1;
+  uint64_t memory = 0;  // bytes; 0: what the device has
+  std::string tensors;  // file
+  bool headers_only = false;
+  std::string cluster;  // file
+  bool measure = false;
+};
 struct RunFlags {
   std::string prompt;
   std::string system;
@@ -70,6 +79,7 @@ struct RunFlags {
   std::string image;
   bool raw = false;
   int64_t max_tokens = 128;
+  int64_t context = 0;  // 0: the model's, or as much as fits
   std::vector<std::string> stop;
   std::string stop_ids;
   bool ignore_eos = false;
@@ -169,6 +179,7 @@ Result<int> verb_validate(const CommonFlags& common, const ValidateFlags& flags)
 Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& flags);  // validate --sensitivity
 Result<int> verb_inspect(const CommonFlags& common);
 Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags);
+Result<int> verb_plan(const CommonFlags& common, const PlanFlags& flags);
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags);
 Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags);
 Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags);

@@ -139,11 +139,13 @@ struct ApiService::Impl {
   void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   void complete(Endpoint endpoint, RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
-    return {{"id", context->model.name},
-            {"object", "model"},
-            {"created", context->model.created_unix_s},
-            {"owned_by", "firstlight"},
-            {"max_model_len", context->model.context}};
+    Json model = {{"id", context->model.name},
+                  {"object", "model"},
+                  {"created", context->model.created_unix_s},
+                  {"owned_by", "firstlight"},
+                  {"max_model_len", context->model.context}};
+    if (context->model.max_context > 0) model["firstlight"] = {{"max_context", context->model.max_context}};
+    return model;
   }
 };
 

@@ -26,6 +26,7 @@ struct ServedModel {
   const text::ChatTemplate* tool_template = nullptr;                // for requests with tools; null: the same
   std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token", … for the template
   int64_t context = 2048;  // tokens of prompt and output together that the engine takes
+  int64_t max_context = 0;  // the longest that would fit beside the model; 0: not known
   int64_t created_unix_s = 0;
   request::SamplingParams default_sampling;  // of fields a request does not have
 };
