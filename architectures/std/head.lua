@@ -14,9 +14,13 @@ local function project(x, w, p, embedding)
 end
 
 -- p.tied: the embedding is the head; a redundant head in the file is ignored, and said so. p.logit_softcap: c tanh(y / c) of
--- each logit; p.last_norm, p.head: other names of the last norm and of the head; p.norm: another norm than norm.rms. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
+-- each logit; without a head (a base model, batch.headless) what would enter it; p.last_norm, p.head: other names of the last norm and of the head; p.norm: another norm than norm.rms. `w` and `model` are the scopes of the head and of the last norm where they are not "" and "model".
 function head.logits(x, w, p, batch, embedding, model)
   x = (p.norm or norm.rms)(gather_rows(x, batch.output_rows), model or w:scope "model", p.last_norm or "norm", p)
+  if batch.headless then
+    fact("vocabulary", p.vocab)
+    return x
+  end
   local logits, cap = project(x, w, p, embedding), p.logit_softcap
   if not cap then return logits end
   return map(function(y) return cap * tanh(y / cap) end, logits)

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "adapt/compiler_services.h"
+#include "adapt/hidden_output.h"
 #include "device/cpu/detect.h"
 #include "device/open.h"
 
@@ -52,6 +53,7 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
           .plain_kernels = options.plain_kernels,
           .generate = options.generated != runtime::GeneratedMode::kOff,
           .buckets = options.buckets,
+          .every_row = options.hidden != Hidden::kNone,
           .disabled_passes = options.disabled_passes,
           .evaluator = &reference_evaluator(),
           .kernels = &linked_kernels(),
@@ -92,7 +94,9 @@ Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const Bri
   loaded->checkpoint = std::make_unique<formats::Checkpoint>(FL_TRY(formats::Checkpoint::open(path)));
   loaded->model = FL_TRY(intake::load_model(*loaded->checkpoint, options.intake));
   loaded->intake_seconds = watch.lap();
-  auto plan = FL_TRY(compiler::compile(loaded->model.graph, compile_options(options, target), &loaded->passes));
+  ir::Graph graph = loaded->model.graph;
+  if (options.hidden != Hidden::kNone) FL_TRY(add_hidden_output(graph, options.hidden == Hidden::kBeside));
+  auto plan = FL_TRY(compiler::compile(std::move(graph), compile_options(options, target), &loaded->passes));
   loaded->compile_seconds = watch.lap();
   loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads}));
   loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));

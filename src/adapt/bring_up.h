@@ -23,6 +23,9 @@
 
 namespace firstlight::adapt {
 
+// Whether the plan gives the last hidden states, for embeddings (hidden_output.h).
+enum class Hidden : uint8_t { kNone, kBeside, kAlone };  // beside the logits; in their place
+
 struct BringUpOptions {
   catalog::Backend backend = catalog::Backend::kCpu;
   int num_threads = 0;                          // 0: the cores this process may use
@@ -38,6 +41,7 @@ struct BringUpOptions {
   std::function<void(const runtime::Demotion&)> on_demotion;
   std::function<void(const runtime::StepCall&)> fault;  // as ExecutorOptions has it
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
+  Hidden hidden = Hidden::kNone;
   intake::IntakeOptions intake;
   int warp_width = 0;                // of devices that have several widths; 0: the device's own
   device::Device* device = nullptr;  // where a device backend runs; bring_up opens it

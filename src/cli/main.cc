@@ -46,6 +46,7 @@ struct CommandLine {
   SensitivityFlags sensitivity;
   GraphFlags graph;
   PlanFlags plan;
+  EmbedFlags embed;
   RunFlags run;
   LogitsFlags logits;
   TokenizeFlags tokenize;
@@ -292,8 +293,31 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   serve->add_option("--swap-disk", line.serve.swap_disk, "bytes of a file for requests put out")
       ->transform(CLI::AsSizeValue(false));
   serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)");
+  serve->add_flag("--embeddings", line.serve.embeddings,
+                  "answer /v1/embeddings too (default where the model's files are of sentence-transformers)");
+  serve->add_option("--pooling", line.serve.pooling,
+                    "of embeddings: last, mean or cls (default: as the files say, else last)");
+  serve->add_flag("--no-normalise", line.serve.no_normalise, "leave embeddings as long as they are");
+  serve->add_flag("--shorten-embeddings", line.serve.shorten_embeddings,
+                  "the model was trained so that the first dimensions stand alone: allow fewer");
   serve->add_flag("--no-prefix-reuse", line.serve.no_prefix_reuse, "compute every prompt from its beginning");
   add_operation_flags(serve, line.serve);
+}
+
+void add_embed_verb(CLI::App& app, CommandLine& line) {
+  EmbedFlags& flags = line.embed;
+  CLI::App* embed = add_verb(app, line, "embed", "embeddings of texts", [&] { return verb_embed(line.common, flags); });
+  add_model(embed, line.common);
+  add_compute_flags(embed, line.common);
+  add_trace_flag(embed, line.common);
+  auto* text = embed->add_option("-t,--text", flags.texts, "a text (repeatable)");
+  auto* tokens = embed->add_option("--tokens", flags.tokens, "token ids of a text, comma-separated")->excludes(text);
+  embed->add_flag("--lines", flags.lines, "texts from stdin, one JSON string per line")
+      ->excludes(text)
+      ->excludes(tokens);
+  embed->add_option("--pooling", flags.pooling, "last, mean or cls (default: as the model's files say, else last)");
+  embed->add_flag("--no-normalise", flags.no_normalise, "leave the vectors as long as they are");
+  embed->add_option("--dimensions", flags.dimensions, "keep only the first; 0: all")->capture_default_str();
 }
 
 void add_plan_verb(CLI::App& app, CommandLine& line) {
@@ -378,6 +402,7 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   add_model(ops, common);
   add_compute_flags(ops, common);
   add_plan_verb(app, line);
+  add_embed_verb(app, line);
 
   CLI::App* devices = add_verb(app, line, "devices", "what is there, measured on request",
                                [&] { return verb_devices(common, line.devices); });

@@ -108,6 +108,8 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   const auto engine =
       FL_TRY(engine::Engine::create(*session.loaded->executor, engine_options, engine::EngineMetrics::in(metrics)));
   server::EngineGenerator generator(*engine, readiness, &log);
+  std::optional<server::ServedEmbeddings> embeddings = options.embeddings;
+  if (embeddings) embeddings->width = engine->hidden_width();
   const server::ServedModel model{
       .name = model_name(options.name),
       .generator = &generator,
@@ -118,6 +120,7 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
       .context = context.context,
       .max_context = context.largest,
       .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
+      .embeddings = embeddings,
   };
   set_memory_gauges(session.loaded->executor->memory(), metrics);
   server::Server server(model, options.server, readiness, &metrics, &log);

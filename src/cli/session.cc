@@ -9,9 +9,11 @@
 
 namespace firstlight::cli {
 
-Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets) {
+Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets,
+                             adapt::Hidden hidden) {
   adapt::BringUpOptions options = FL_TRY(bring_up_options(flags));
   if (!buckets.empty()) options.buckets = std::move(buckets);
+  options.hidden = hidden;
   Session session;
   if (!flags.trace.empty()) session.trace = std::make_unique<Trace>(TraceOptions{.keep_events = true});
   options.trace = session.trace.get();

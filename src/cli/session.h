@@ -23,7 +23,8 @@ struct Session {
 };
 
 // `buckets` empty: those of generation.
-Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets = {});
+Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets = {},
+                             adapt::Hidden hidden = adapt::Hidden::kNone);
 
 // Buckets for verbs that want the logits of every position.
 std::vector<compiler::BucketSize> scoring_buckets(int64_t chunk);

@@ -1,9 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve: an OpenAI-compatible server for one model.
+#include "cli/embedding.h"
 #include "cli/serving.h"
 #include "cli/verbs.h"
 
 namespace firstlight::cli {
+
+namespace {
+
+// With the flag, and of models that are made for it.
+Result<std::optional<server::ServedEmbeddings>> served_embeddings(const CommonFlags& common, const ServeFlags& flags) {
+  const auto config = FL_TRY(embedding_config(common, {.pooling = flags.pooling, .no_normalise = flags.no_normalise}));
+  const bool is_tuned = !flags.pooling.empty() || flags.no_normalise || flags.shorten_embeddings;
+  if (!flags.embeddings && config.source.empty()) {
+    if (is_tuned) return invalid_argument("--pooling, --no-normalise and --shorten-embeddings want --embeddings");
+    return std::optional<server::ServedEmbeddings>();
+  }
+  return std::optional(server::ServedEmbeddings{
+      .pooling = config.pooling, .normalise = config.normalise, .may_shorten = flags.shorten_embeddings});
+}
+
+}  // namespace
 
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
@@ -18,7 +35,8 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   }
   std::optional<gates::Golden> golden;
   if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
-  Session session = FL_TRY(open_session(own));
+  const auto embeddings = FL_TRY(served_embeddings(common, flags));
+  Session session = FL_TRY(open_session(own, {}, embeddings ? adapt::Hidden::kBeside : adapt::Hidden::kNone));
   const int status =
       FL_TRY(serve(session,
                    {.server = {.host = flags.host,
@@ -32,6 +50,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                     .log_json = flags.log_format == "json",
                     .name = common.model,
                     .context = flags.context,
+                    .embeddings = embeddings,
                     .engine = {.max_sequences = flags.max_sequences,
                                .max_waiting = flags.max_waiting,
                                .step_tokens = flags.step_tokens,

@@ -72,6 +72,14 @@ struct PlanFlags {
   std::string cluster;  // file
   bool measure = false;
 };
+struct EmbedFlags {
+  std::vector<std::string> texts;
+  std::string tokens;
+  bool lines = false;
+  std::string pooling;
+  bool no_normalise = false;
+  int64_t dimensions = 0;  // 0: all
+};
 struct RunFlags {
   std::string prompt;
   std::string system;
@@ -166,6 +174,10 @@ struct ServeFlags {
   uint64_t swap_memory = 0, swap_disk = 0;
   std::string swap_folder;
   bool no_prefix_reuse = false;
+  bool embeddings = false;
+  std::string pooling;
+  bool no_normalise = false;
+  bool shorten_embeddings = false;
   std::string baseline;
   double request_timeout = 600, drain_timeout = 30;
   uint64_t max_body = uint64_t{16} << 20;
@@ -180,6 +192,7 @@ Result<int> verb_sensitivity(const CommonFlags& common, const SensitivityFlags& 
 Result<int> verb_inspect(const CommonFlags& common);
 Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags);
 Result<int> verb_plan(const CommonFlags& common, const PlanFlags& flags);
+Result<int> verb_embed(const CommonFlags& common, const EmbedFlags& flags);
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags);
 Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags);
 Result<int> verb_tokenize(const CommonFlags& common, const TokenizeFlags& flags);

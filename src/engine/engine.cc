@@ -90,8 +90,13 @@ Engine::Engine(runtime::Executor& executor, const EngineOptions& options, Engine
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();
   metrics_.capacity_bytes.set(static_cast<double>(options_.state_capacity_bytes));
   for (const auto& output : executor.plan().outputs) {
-    if (output.name == "logits") vocab_size_ = executor.plan().buffer(output.buffer).type.shape.back().factor;
+    const int64_t width = executor.plan().buffer(output.buffer).type.shape.back().factor;
+    if (output.name == "logits") vocab_size_ = width;
+    if (output.name == "hidden") hidden_width_ = width;
   }
+  has_logits_ = vocab_size_ > 0;
+  const ops::Attribute* vocabulary = executor.plan().metadata.find("vocabulary");
+  if (!has_logits_ && vocabulary != nullptr) vocab_size_ = std::get<int64_t>(*vocabulary);
 }
 
 Engine::~Engine() = default;
@@ -108,6 +113,8 @@ Status Engine::check(const request::Request& request) const {
   if (request.prompt.empty()) return invalid_argument("the prompt has no tokens, at least one wanted");
   FL_TRY(check_ids(request.prompt, "prompt"));
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  if (request.embed) return check_embedding(prompt_tokens);
+  if (!has_logits_) return unsupported("the model has no output head: it gives embeddings alone");
   if (prompt_tokens >= options_.max_context) {
     return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
                             std::to_string(options_.max_context - 1) + " fit a context of " +
@@ -125,10 +132,18 @@ Status Engine::check(const request::Request& request) const {
   return request::check(request.sampling, vocab_size_);
 }
 
+Status Engine::check_embedding(int64_t num_tokens) const {
+  if (hidden_width_ == 0) return unsupported("the model was loaded without embeddings");
+  const int64_t most = whole_prompts_ ? std::min(options_.step_tokens, options_.max_context) : options_.max_context;
+  if (num_tokens <= most) return ok_status();
+  return invalid_argument("the text has " + std::to_string(num_tokens) + " tokens, at most " + std::to_string(most) +
+                          " give an embedding");
+}
+
 Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
   FL_TRY(check(request));
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  request.max_tokens = std::min(request.max_tokens, options_.max_context - prompt_tokens);
+  request.max_tokens = request.embed ? 0 : std::min(request.max_tokens, options_.max_context - prompt_tokens);
   const int64_t planned_length = prompt_tokens + request.max_tokens;
   if (request.mask) {
     std::vector<int32_t> stops = request.stop_token_ids;
@@ -152,6 +167,7 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
   sequence->sampler = Sampler(sequence->request.sampling, sequence->request.prompt);
   sequence->tokens = sequence->request.prompt;
   sequence->shares_with = plan::length_class(executor_.plan(), planned_length) + '\n' + sequence->request.cache_salt;
+  if (sequence->request.embed) sequence->pooler = request::Pooler(*sequence->request.embed);
   const std::scoped_lock lock(inbox_mutex_);
   if (num_waiting_.load() >= options_.max_waiting) {
     return unavailable(std::to_string(num_waiting_.load()) + " requests wait already, at most " +
@@ -203,9 +219,10 @@ Status Engine::run(Step& step) {
 }
 
 void Engine::commit(const Step& step) {
-  const tensor::View logits = executor_.output("logits");
+  const tensor::View logits = has_logits_ ? executor_.output("logits") : tensor::View{};
   size_t row = 0;
-  for (const Step::Part& part : step.parts) {
+  for (size_t i = 0; i < step.parts.size(); ++i) {
+    const Step::Part& part = step.parts[i];
     Sequence& sequence = *part.sequence;
     const int64_t before = std::exchange(sequence.num_computed, sequence.num_computed + part.num_tokens);
     const auto prompt = static_cast<int64_t>(sequence.request.prompt.size());
@@ -219,10 +236,21 @@ void Engine::commit(const Step& step) {
       prefixes_->publish(sequence.state, sequence.shares_with,
                          std::span(sequence.tokens).first(static_cast<size_t>(sequence.num_computed)));
     }
+    if (sequence.request.embed) pool(step.spans[i], sequence);
     if (!part.wants_output) continue;
     const float* first = logits.as<float>() + static_cast<int64_t>(row++) * vocab_size_;
     deliver_token(sequence, {first, static_cast<size_t>(vocab_size_)});
   }
+}
+
+void Engine::pool(const plan::SequenceSpan& span, Sequence& sequence) {
+  const tensor::View hidden = executor_.output("hidden");
+  const auto width = static_cast<size_t>(hidden_width_);
+  for (int64_t i = 0; i < span.num_tokens; ++i) {
+    sequence.pooler.add(span.start_position + i, {hidden.as<float>() + (span.first_row + i) * hidden_width_, width});
+  }
+  if (sequence.left() > 0) return;
+  finish(sequence, {.finish = FinishReason::kStop, .embedding = sequence.pooler.result(), .error = {}});
 }
 
 void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {

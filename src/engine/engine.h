@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to steps. The engine owns the sequences' state, decides what each step computes, runs it on the executor and
-// turns logits into token events. It knows token ids only. submit() and cancel() may be called from any thread; step()
-// belongs to one thread at a time, and events are delivered on it.
+// Requests to steps; a request wants text, or the embedding of its prompt. The engine owns the sequences' state,
+// decides what each step computes, runs it on the executor and turns logits into token events. It knows token ids only.
+// submit() and cancel() may be called from any thread; step() belongs to one thread at a time, and events are delivered
+// on it.
 #pragma once
 
 #include <array>
@@ -93,6 +94,7 @@ class Engine {
   void run(const std::stop_token& stop);
 
   int64_t vocab_size() const { return vocab_size_; }
+  int64_t hidden_width() const { return hidden_width_; }
   const EngineOptions& options() const { return options_; }
 
  private:
@@ -101,11 +103,13 @@ class Engine {
   Engine(runtime::Executor& executor, const EngineOptions& options, EngineMetrics metrics, kv::StateCache cache,
          std::unique_ptr<kv::SwapSpace> swap);
   Status check(const request::Request& request) const;
+  Status check_embedding(int64_t num_tokens) const;
 
   // engine.cc: the loop
   void take_inbox();
   Status run(Step& step);
   void commit(const Step& step);
+  void pool(const plan::SequenceSpan& span, Sequence& sequence);
   void deliver_token(Sequence& sequence, std::span<const float> logits);
   void emit(const Sequence& sequence, request::TokenEvent event);
   void deliver_events();
@@ -137,6 +141,8 @@ class Engine {
   std::unique_ptr<kv::SwapSpace> swap_;
   std::unique_ptr<StepRunner> runner_;  // null: events are delivered at once
   int64_t vocab_size_ = 0;
+  int64_t hidden_width_ = 0;  // 0: the plan gives no embeddings
+  bool has_logits_ = true;
   bool whole_prompts_ = false;  // attention sees later tokens: a prompt is one step's work
 
   WaitingQueue waiting_;

@@ -32,7 +32,9 @@ bool Engine::take_state(Sequence& next) {
     fits = state_fits(next) && cache_.load(next.state, *next.saved, *swap_).ok();
     if (fits) next.saved.reset();
   } else {
-    next.num_computed = prefixes_ ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
+    // Of an embedding every row is wanted.
+    next.num_computed =
+        prefixes_ && !next.request.embed ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
     fits = state_fits(next);
     if (fits && !next.admitted) {
       next.num_cached = next.num_charged = next.num_computed;
@@ -129,7 +131,7 @@ bool Engine::make_room(Step& step, Sequence& sequence, int64_t length) {
 bool Engine::add_part(Step& step, Sequence& sequence, int64_t num_tokens) {
   const int64_t length = sequence.num_computed + num_tokens;
   if (!make_room(step, sequence, length)) return false;
-  const bool wants_output = length == sequence.length();
+  const bool wants_output = length == sequence.length() && !sequence.request.embed;
   step.parts.push_back({&sequence, num_tokens, wants_output});
   step.room -= num_tokens;
   step.output_room -= wants_output ? 1 : 0;

@@ -16,9 +16,16 @@ Result<ScoredSequence> ScoredSequence::create(runtime::Executor& executor, int64
   sequence.planned_length_ = planned_length;
   sequence.ids_[0] = sequence.cache_.add_sequence();
   for (const auto& output : executor.plan().outputs) {
-    if (output.name == "logits") sequence.vocab_ = executor.plan().buffer(output.buffer).type.shape.back().factor;
+    if (output.name != "logits" && (output.name != "hidden" || sequence.output_ == "logits")) continue;
+    const tensor::Shape& shape = executor.plan().buffer(output.buffer).type.shape;
+    sequence.output_ = output.name;
+    sequence.width_ = shape.back().factor;
+    sequence.every_token_ = shape[0].symbol == tensor::Symbol::kTokens;
   }
-  if (sequence.vocab_ == 0) return invalid_argument("the model has no output 'logits'");
+  const ops::Attribute* vocabulary = executor.plan().metadata.find("vocabulary");
+  sequence.vocab_ =
+      sequence.output_ == "logits" || vocabulary == nullptr ? sequence.width_ : std::get<int64_t>(*vocabulary);
+  if (sequence.vocab_ == 0) return invalid_argument("the model has neither an output 'logits' nor one 'hidden'");
   return sequence;
 }
 
@@ -94,9 +101,10 @@ Status ScoredSequence::run(std::span<const int32_t> tokens, std::span<const int3
       .first_row = 0, .num_tokens = count, .start_position = start, .planned_length = planned_length_};
   FL_TRY(executor_->run({.tokens = tokens, .positions = positions, .output_rows = rows, .sequences = {&span, 1}},
                         cache_.views(ids_)));
-  const tensor::View logits = executor_->output("logits");
+  const tensor::View output = executor_->output(output_);
   for (size_t i = 0; i < rows.size(); ++i) {
-    visit(start + rows[i], {logits.as<float>() + static_cast<int64_t>(i) * vocab_, static_cast<size_t>(vocab_)});
+    const int64_t row = every_token_ ? rows[i] : static_cast<int64_t>(i);
+    visit(start + rows[i], {output.as<float>() + row * width_, static_cast<size_t>(width_)});
   }
   return ok_status();
 }

@@ -45,6 +45,9 @@ class ScoredSequence {
   std::array<kv::SequenceId, 1> ids_{};
   int64_t planned_length_ = 0;
   int64_t vocab_ = 0;
+  std::string output_;        // "logits", or "hidden" where there is no head
+  int64_t width_ = 0;         // of its rows
+  bool every_token_ = false;  // whether it has a row for each
 };
 
 struct ScoreOptions {

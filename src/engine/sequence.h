@@ -34,6 +34,7 @@ struct Sequence {
   kv::SequenceId state = -1;            // -1: not among the running
   std::optional<kv::SavedState> saved;  // put out to swap space
   int64_t num_preemptions = 0;
+  request::Pooler pooler;   // of a request for an embedding
   int64_t admitted_ns = 0;  // when it got a place first
   bool admitted = false;    // once at least
   bool finished = false;

@@ -80,6 +80,7 @@ class CheckpointOpener {
     } else {
       FL_TRY(open_by_content(path));
     }
+    if (checkpoint_.format_ == CheckpointFormat::kSafetensors) name_as_part_of_whole();
     return std::move(checkpoint_);
   }
 
@@ -198,6 +199,20 @@ class CheckpointOpener {
     checkpoint_.files_.push_back(path);
     checkpoint_.maps_.push_back(std::move(map));
     return ok_status();
+  }
+
+  // A base model saved by itself leaves the "model." out that its tensors have inside a whole one.
+  void name_as_part_of_whole() {
+    const std::string prefix = "model.";
+    const auto first = checkpoint_.tensors_.lower_bound(prefix);
+    const bool has_prefix = first != checkpoint_.tensors_.end() && first->first.starts_with(prefix);
+    if (has_prefix || !checkpoint_.tensors_.contains("embed_tokens.weight")) return;
+    TensorMap renamed;
+    for (auto& [name, record] : checkpoint_.tensors_) {
+      record.name = prefix + name;
+      renamed.emplace(record.name, std::move(record));
+    }
+    checkpoint_.tensors_ = std::move(renamed);
   }
 
   Status open_single(const std::string& path) {

@@ -216,7 +216,7 @@ class Runner {
   }
 
   // config.architectures names a class; a class that is not in matches.architectures computes something else (a reward
-  // model, a classifier) from the same config.
+  // model, a classifier) from the same config. "XModel" is the base of "XForCausalLM": the same without an output head.
   Status check_class() {
     const ConfigNode* classes = config().find("architectures");
     if (classes == nullptr || classes->kind != ConfigNode::Kind::kList) return ok_status();
@@ -233,12 +233,26 @@ class Runner {
     }
     lua_pop(state_, 2);
     for (const ConfigNode& name : classes->items) {
+      if (const std::string base = "Model"; name.text.ends_with(base)) {
+        const std::string whole = name.text.substr(0, name.text.size() - base.size()) + "ForCausalLM";
+        if (std::find(known.begin(), known.end(), whole) != known.end()) {
+          take_off_head();
+          continue;
+        }
+      }
       if (!known.empty() && std::find(known.begin(), known.end(), name.text) == known.end()) {
         return unsupported("config key 'architectures': found " + name.to_string() + ", which " + spec_ +
                            " does not compute");
       }
     }
     return ok_status();
+  }
+
+  void take_off_head() {
+    is_base_ = true;
+    for (const char* key : {"tie_word_embeddings", "final_logit_softcapping"}) {
+      record().waived[key] = "a base model has no output head";
+    }
   }
 
   void trace_model() {
@@ -272,6 +286,8 @@ class Runner {
       push_graph_value(state_, tracer_.builder.add_input(name, Type::tensor(DType::kI32, {tensor::Dim(1, symbol)})));
       lua_setfield(state_, -2, name);
     }
+    lua_pushboolean(state_, is_base_ ? 1 : 0);
+    lua_setfield(state_, -2, "headless");
   }
 
   void add_outputs() {
@@ -285,7 +301,11 @@ class Runner {
       raise(state_, invalid_data("logits: shape " + tensor::shape_to_string(shape) +
                                  ", wanted [O, vocabulary]: gather batch.output_rows"));
     }
-    tracer_.builder.add_output("logits", logits->id);
+    if (is_base_ && tracer_.graph.metadata.find("vocabulary") == nullptr) {
+      raise(state_,
+            unsupported("a base model, and " + spec_ + " has no form without an output head (std.head has one)"));
+    }
+    tracer_.builder.add_output(is_base_ ? "hidden" : "logits", logits->id);
   }
 
   // Scales of a quantised key/value cache have names of their own and no reader here.
@@ -351,6 +371,7 @@ class Runner {
   void (Runner::*body_)() = nullptr;
   std::string architecture_;
   std::string spec_;
+  bool is_base_ = false;  // without an output head: the graph's output is "hidden"
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "request/embedding.h"
 
 namespace firstlight::request {
 
@@ -60,6 +61,7 @@ struct Request {
   int64_t priority = 0;                 // higher ones go first
   std::string client;                   // who asks: of equal priority, clients get equal shares
   std::string cache_salt;               // only requests with the same one share computed prompts
+  std::optional<Pooling> embed;         // no output but the embedding of the prompt
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
@@ -79,6 +81,7 @@ struct TokenEvent {
   std::optional<int32_t> stop_token;  // the id that ended the output
   int64_t cached_tokens = 0;          // of the prompt, taken from what was computed before; the same in every event
   int64_t admitted_ns = 0;            // when the request got its place among the running (monotonic); 0: never
+  std::vector<float> embedding;       // of a request for one, as pooled: not cut, not normalised
   Status error;                       // kError: why
 };
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/trace.h"
 #include "server/completion.h"
+#include "server/embeddings.h"
 #include "server/static_files.h"
 #include "server/tokenize.h"
 #include "server/work_queue.h"
@@ -24,6 +25,7 @@ enum class Route : uint8_t {
   kModel,
   kChat,
   kCompletions,
+  kEmbeddings,
   kTokenize,
   kDetokenize,
   kStatic,
@@ -48,6 +50,7 @@ constexpr std::array kRoutes = {
     RouteRow{"/v1/traces/*", "GET", Route::kTrace},
     RouteRow{"/v1/chat/completions", "POST", Route::kChat},
     RouteRow{"/v1/completions", "POST", Route::kCompletions},
+    RouteRow{"/v1/embeddings", "POST", Route::kEmbeddings},
     RouteRow{"/tokenize", "POST", Route::kTokenize},
     RouteRow{"/detokenize", "POST", Route::kDetokenize},
 };
@@ -138,6 +141,7 @@ struct ApiService::Impl {
   HttpResponse get(Route route, const HttpRequest& request) const;
   void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
   void complete(Endpoint endpoint, RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
+  void embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
     Json model = {{"id", context->model.name},
                   {"object", "model"},
@@ -225,6 +229,7 @@ HttpResponse ApiService::Impl::get(Route route, const HttpRequest& request) cons
     }
     case Route::kChat:
     case Route::kCompletions:
+    case Route::kEmbeddings:
     case Route::kTokenize:
     case Route::kDetokenize:
       break;
@@ -292,6 +297,27 @@ void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::st
 
 void ApiService::count_failure(int status) { impl_->context->metrics->count_request("none", status); }
 
+void ApiService::Impl::embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange) {
+  const auto embeddings = std::make_shared<Embeddings>(context, exchange, std::move(record));
+  embeddings->watch();
+  const auto body = std::make_shared<std::string>(std::move(text));
+  const auto prepare = [this, body, exchange, embeddings] {
+    const auto api = std::make_shared<EmbeddingRequest>();
+    const auto ids = std::make_shared<std::vector<std::vector<int32_t>>>();
+    ApiError error;
+    try {
+      error = parse_embedding_request(context->model, *body, *api, *ids);
+    } catch (const std::exception& fault) {
+      log_error(log, std::string("while texts were read: ") + fault.what());
+      error = {500, "the request could not be read", "", ""};
+    }
+    exchange->post([embeddings, api, ids, error] {
+      error.ok() ? embeddings->start(std::move(*api), std::move(*ids)) : embeddings->fail(error);
+    });
+  };
+  if (!work.post(prepare)) embeddings->fail(too_many());
+}
+
 void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   const RouteRow* row = find_route(request.path);
   const std::string route(row == nullptr ? "other" : row->path);
@@ -318,6 +344,9 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange)
       return;
     case Route::kCompletions:
       impl_->complete(Endpoint::kCompletions, std::move(record), std::move(request.body), std::move(exchange));
+      return;
+    case Route::kEmbeddings:
+      impl_->embed(std::move(record), std::move(request.body), std::move(exchange));
       return;
     case Route::kTokenize:
     case Route::kDetokenize:

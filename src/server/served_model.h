@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,14 @@ class ChatTemplate;
 
 namespace firstlight::server {
 
+// How embeddings are made, where a request does not say it.
+struct ServedEmbeddings {
+  request::Pooling pooling = request::Pooling::kLast;
+  bool normalise = true;
+  bool may_shorten = false;  // to fewer dimensions
+  int64_t width = 0;
+};
+
 // What the pointers name must outlive the server.
 struct ServedModel {
   std::string name;
@@ -25,10 +34,11 @@ struct ServedModel {
   const text::ChatTemplate* chat_template = nullptr;                // null: chat requests are refused
   const text::ChatTemplate* tool_template = nullptr;                // for requests with tools; null: the same
   std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token", … for the template
-  int64_t context = 2048;  // tokens of prompt and output together that the engine takes
+  int64_t context = 2048;   // tokens of prompt and output together that the engine takes
   int64_t max_context = 0;  // the longest that would fit beside the model; 0: not known
   int64_t created_unix_s = 0;
-  request::SamplingParams default_sampling;  // of fields a request does not have
+  std::optional<ServedEmbeddings> embeddings;  // absent: /v1/embeddings is refused
+  request::SamplingParams default_sampling;    // of fields a request does not have
 };
 
 }  // namespace firstlight::server

@@ -26,6 +26,7 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 BASE = {  # the least body of each schema
     "ChatRequest": (CHAT, {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
     "CompletionRequest": (TEXT, {"prompt": [5, 6], "max_tokens": 1}),
+    "EmbeddingRequest": ("/v1/embeddings", {"input": "hi"}),
     "TokenizeRequest": ("/tokenize", {"prompt": "hi"}),
     "TokenizeRequest of a chat": ("/tokenize", {"messages": [{"role": "user", "content": "hi"}]}),
     "DetokenizeRequest": ("/detokenize", {"tokens": [5, 6]}),
@@ -33,7 +34,8 @@ BASE = {  # the least body of each schema
 # What makes a field's own condition true.
 NEEDS = {"stream_options": {"stream": True}, "top_logprobs": {"logprobs": True}}
 # What a schema of one field cannot say: values that fit it and are refused for a reason that its description gives.
-TELLS_MORE = {"model", "max_tokens", "max_completion_tokens", "best_of", "tools", "top_logprobs", "prompt"}
+TELLS_MORE = {"model", "max_tokens", "max_completion_tokens", "best_of", "tools", "top_logprobs", "prompt",
+              "input", "dimensions", "pooling"}
 
 
 class Document:
@@ -240,7 +242,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         serve_test.make_model(pathlib.Path(folder))
         port = serve_test.free_port()
-        command = [sys.argv[1], "serve", folder, "--backend", "cpu", "--port", str(port), "--api-key", "k"]
+        command = [sys.argv[1], "serve", folder, "--backend", "cpu", "--port", str(port), "--api-key", "k",
+                   "--embeddings", "--shorten-embeddings"]
         program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             serve_test.wait_until_ready(port, program)

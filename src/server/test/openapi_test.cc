@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "server/api_service.h"
+#include "server/embeddings.h"
 #include "server/openai_api.h"
 #include "server/static_files.h"
 #include "server/tokenize.h"
@@ -136,6 +137,14 @@ TEST(OpenApi, HasEveryFieldOfTokenizing) {
   std::vector<int32_t> ids;
   read_detokenize(fields, model, ids);
   compare("DetokenizeRequest", fields.facts());
+}
+
+TEST(OpenApi, HasEveryFieldOfEmbeddings) {
+  const Json nothing = Json::object();
+  FieldReader fields(nothing);
+  EmbeddingRequest request;
+  read_embedding_request(fields, {.width = 8}, {}, request);
+  compare("EmbeddingRequest", fields.facts());
 }
 
 }  // namespace
