@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 NICE ?=
 CTEST_ARGS ?=
 
-.PHONY: build demo test bench-peers check-peers lint format asan tsan fuzz fuzz-nightly golden deps clean
+.PHONY: build demo test bench-peers check-peers long lint format asan tsan fuzz fuzz-nightly golden deps clean
 
 # The program alone, at build/firstlight.
 build: deps build/build.ninja
@@ -31,6 +31,11 @@ bench-peers: build
 # Our numbers beside llama.cpp's: perplexity and greedy tokens on the same files.
 check-peers: build
 	python3 tests/peers/compare_llamacpp.py
+
+# A million tokens through the engine, against float64 and the plan of memory (docs/long_context.md): tens of minutes.
+long: deps build/build.ninja
+	$(NICE) cmake --build build --target long_million_test -j $(JOBS)
+	FL_LONG=million build/tests/long/long_million_test
 
 # Formatting, static analysis of what changed (LINT=all: of everything), and the checks of the tree.
 lint:
