@@ -231,13 +231,14 @@ Status warn_of_false_copies(const formats::Checkpoint& checkpoint, Model& model)
     const formats::TensorRecord* copy_record = checkpoint.find(name);
     const formats::TensorRecord* record = checkpoint.find(original);
     if (copy_record == nullptr || record == nullptr || copy_record->stored_type != record->stored_type) continue;
-    const auto found = checkpoint.bytes(*copy_record);
-    const auto wanted = checkpoint.bytes(*record);
-    const auto absent = [](const Status& status) { return status.code() == StatusCode::kNotFound; };
-    if (absent(found.status()) || absent(wanted.status())) continue;  // a dry run from headers alone
-    FL_TRY(found.status());
-    FL_TRY(wanted.status());
-    if (std::equal(found->begin(), found->end(), wanted->begin(), wanted->end())) continue;
+    auto found = checkpoint.bytes(*copy_record);
+    auto wanted = checkpoint.bytes(*record);
+    const auto is_absent = [](const auto& bytes) {
+      return !bytes.ok() && bytes.status().code() == StatusCode::kNotFound;
+    };
+    if (is_absent(found) || is_absent(wanted)) continue;  // a dry run from headers alone
+    const std::span<const std::byte> copy = FL_TRY(std::move(found)), own = FL_TRY(std::move(wanted));
+    if (std::equal(copy.begin(), copy.end(), own.begin(), own.end())) continue;
     model.warnings.push_back(name + " differs from " + original + ", which is used in its place as the config says");
   }
   return ok_status();

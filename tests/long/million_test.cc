@@ -239,12 +239,14 @@ struct Outcome {
   int64_t grown = 0;  // bytes beyond what the process had
 };
 
-Outcome run_through_engine(adapt::LoadedModel& loaded, std::vector<int32_t> prompt, int64_t context) {
+// What is kept for later requests has to give way: there is room for the planned state alone.
+Outcome run_through_engine(adapt::LoadedModel& loaded, std::vector<int32_t> prompt, int64_t context, int64_t state) {
   Outcome outcome;
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
   const int64_t before = process_memory().resident_bytes;
-  auto engine = engine::Engine::create(*loaded.executor, {.max_context = context, .max_sequences = 1});
+  auto engine = engine::Engine::create(*loaded.executor,
+                                       {.max_context = context, .max_sequences = 1, .state_capacity_bytes = state});
   EXPECT_TRUE(engine.ok()) << engine.status().message();
   request::Request request{.prompt = std::move(prompt), .max_tokens = kOutput};
   request.sampling.temperature = 0;
@@ -289,7 +291,7 @@ TEST(Million, LastRowsAreTheFormulasAndMemoryIsAsPlanned) {
   ASSERT_TRUE(memory.ok());
   const planner::MemoryNeeds needs = memory->needs({.context = length + kOutput});
   std::vector<int32_t> tokens = random_prompt(length);
-  const Outcome outcome = run_through_engine(**loaded, tokens, length + kOutput);
+  const Outcome outcome = run_through_engine(**loaded, tokens, length + kOutput, needs.state);
   ASSERT_EQ(outcome.output.size(), static_cast<size_t>(kOutput));
   const int64_t planned = needs.total() - needs.weights;
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
