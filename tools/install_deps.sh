@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing to build, on Debian 12 as root; elsewhere it names what is missing and goes on, so that CMake has
-# the last word. Sets: core (the program and its tests), dev (formatting, static analysis, fuzzing). docs/dependencies.md
+# the last word. Sets: core (the program and its tests), dev (formatting, static analysis, fuzzing),
+# browser (tests of the page; large, so that it is asked for by name). docs/dependencies.md
 # gives the reason of each package.
 set -eu
 
@@ -9,6 +10,7 @@ core="g++ cmake ninja-build pkg-config ccache mold git python3 python3-pip pytho
   nlohmann-json3-dev libsimdjson-dev libboost1.81-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev
   liblua5.4-dev prometheus-cpp-dev libgtest-dev
   opencl-headers ocl-icd-opencl-dev pocl-opencl-icd"
+browser="chromium"
 dev="clang clang-format clang-tidy libclang-rt-14-dev"
 
 sets=${1:-core}
@@ -16,7 +18,8 @@ wanted=""
 case "$sets" in
   core) wanted="$core" ;;
   dev) wanted="$core $dev" ;;
-  *) echo "install_deps: set '$sets', wanted core or dev" >&2; exit 2 ;;
+  browser) wanted="$core $browser" ;;
+  *) echo "install_deps: set '$sets', wanted core, dev or browser" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

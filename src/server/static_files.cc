@@ -47,7 +47,7 @@ HttpResponse static_response(const StaticFile& file, std::string_view if_none_ma
       {"Cache-Control", "no-cache"},  // asked for again each time, and answered by 304
       {"Content-Security-Policy",
        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"},
       {"X-Content-Type-Options", "nosniff"},
       {"Referrer-Policy", "no-referrer"},
   };

@@ -144,6 +144,20 @@ TEST_F(ApiServiceTest, TakesJsonOnly) {
   EXPECT_EQ(begin("POST", "/v1/completions", "{}", "", "")->status, 400);
 }
 
+// Whoever waits for a model can see why: no key, no model.
+TEST_F(ApiServiceTest, ThePageIsAlwaysThere) {
+  options.api_key = "secret";
+  readiness.set_not_ready("not yet");
+  const auto page = begin("GET", "/");
+  EXPECT_EQ(page->status, 200);
+  EXPECT_EQ(page->content_type, "text/html; charset=utf-8");
+  EXPECT_EQ(begin("GET", "/page/app.js")->status, 200);
+  EXPECT_EQ(begin("GET", "/page/none.js")->status, 404);
+  EXPECT_EQ(begin("GET", "/page/openapi.json")->status, 404);
+  EXPECT_EQ(json(begin("GET", "/openapi.json"))["openapi"], "3.1.0");
+  EXPECT_EQ(begin("POST", "/", "{}")->status, 405);
+}
+
 // Texts need the key but no model that is ready.
 TEST_F(ApiServiceTest, TokenizesBeforeTheModelIsReady) {
   options.api_key = "secret";

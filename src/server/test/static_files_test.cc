@@ -23,6 +23,20 @@ TEST(StaticFiles, AreFoundByTheirWholePath) {
   }
 }
 
+TEST(StaticFiles, HaveThePage) {
+  const StaticFile* index = find_static_file("/");
+  ASSERT_NE(index, nullptr);
+  EXPECT_EQ(index, find_static_file("/page/index.html"));
+  // All that it names is there.
+  for (const StaticFile& file : built_in_files()) {
+    for (size_t at = file.text.find("\"page/"); at != std::string_view::npos; at = file.text.find("\"page/", at + 1)) {
+      const std::string_view name = file.text.substr(at + 1, file.text.find('"', at + 1) - at - 1);
+      EXPECT_NE(find_static_file("/" + std::string(name)), nullptr) << name;
+    }
+  }
+  EXPECT_EQ(static_response(*find_static_file("/page/app.js"), "").content_type, "text/javascript; charset=utf-8");
+}
+
 TEST(StaticFiles, AreAnsweredOnceAndThenConfirmed) {
   const StaticFile file{"page/a.html", "<p>"};
   const HttpResponse whole = static_response(file, "");
