@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 NICE ?=
 CTEST_ARGS ?=
 
-.PHONY: build demo test bench-peers check-peers long lint format asan tsan fuzz fuzz-nightly golden deps clean
+.PHONY: build demo test bench-peers check-peers long load lint format asan tsan fuzz fuzz-nightly golden deps clean
 
 # The program alone, at build/firstlight.
 build: deps build/build.ninja
@@ -36,6 +36,10 @@ check-peers: build
 long: deps build/build.ninja
 	$(NICE) cmake --build build --target long_million_test -j $(JOBS)
 	FL_LONG=million build/tests/long/long_million_test
+
+# Ten thousand requests in a thousand streams at three times the measured rate (a few minutes).
+load: build
+	$(NICE) python3 tests/e2e/load_test.py build/firstlight --requests 10000 --prompts 200 --streams 1000 --json build/load.json
 
 # Formatting, static analysis of what changed (LINT=all: of everything), and the checks of the tree.
 lint:

@@ -182,7 +182,7 @@ void Connection::refuse() {
 
 void Connection::end_idle() {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->phase_ == Phase::kIdle) self->close();
+    if (self->phase_ == Phase::kIdle && self->has_served_) self->close();
   });
 }
 
@@ -316,6 +316,7 @@ void Connection::begin_exchange() {
   exchange_ = std::make_shared<ConnectionExchange>(shared_from_this(), parser_->keeps_alive(), parser_->allows_chunks(),
                                                    parser_->is_head_request());
   ++context_->num_busy;
+  has_served_ = true;
   HttpRequest request = parser_->take();
   boost::system::error_code ignored;
   request.peer = socket_.remote_endpoint(ignored).address().to_string();

@@ -44,7 +44,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void start();
   void refuse();    // one connection too many: 503 and an end
-  void end_idle();  // ends if no request has begun to arrive
+  void end_idle();  // ends if it has served and nothing more has begun to arrive
   void drain();     // ends when what runs has been answered
   void abort();     // tells the running exchange (kShutdown) and ends
 
@@ -76,6 +76,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool reading_ = false;
   bool read_ended_ = false;
   bool continue_sent_ = false;
+  bool has_served_ = false;  // a request was whole
   bool close_when_written_ = false;
   size_t num_discarded_ = 0;
   std::array<char, 16384> chunk_;

@@ -363,6 +363,19 @@ TEST_F(EngineTest, WhereTokensSeeLaterOnesPromptsStayWhole) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(together[i].tokens, alone[i].tokens) << i;
 }
 
+TEST_F(EngineTest, CallsRunBetweenTwoSteps) {
+  const auto engine = make({.max_context = 64});
+  std::vector<std::string> order;
+  ASSERT_TRUE(engine->submit(greedy(prompt_, 2), [&](const auto&) { order.emplace_back("token"); }).ok());
+  engine->step();
+  engine->call([&] { order.emplace_back("call"); });
+  engine->run_until_idle();
+  EXPECT_EQ(order, (std::vector<std::string>{"token", "call", "token"}));
+  engine->call([&] { order.emplace_back("idle"); });
+  engine->step();
+  EXPECT_EQ(order.back(), "idle");
+}
+
 TEST_F(EngineTest, AStopCancelsWhatIsLeft) {
   const auto engine = make();
   server::Readiness readiness;
