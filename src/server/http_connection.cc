@@ -348,6 +348,7 @@ void Connection::fail(int status, std::string_view message) {
   HttpResponse response;
   response.status = status;
   response.body = error_body(status, message);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
   write(response_head(response, false, response.body.size(), false));
   write(response.body);
   close_after_writes(context_->options.write_timeout_s);

@@ -11,12 +11,15 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "adapt/bring_up.h"
 #include "base/json.h"
 #include "engine/scorer.h"
+#include "runtime/probe.h"
 #include "server/engine_generator.h"
+#include "server/readiness_keeper.h"
 
 namespace firstlight::engine {
 namespace {
@@ -366,7 +369,7 @@ TEST_F(EngineTest, WhereTokensSeeLaterOnesPromptsStayWhole) {
 TEST_F(EngineTest, CallsRunBetweenTwoSteps) {
   const auto engine = make({.max_context = 64});
   std::vector<std::string> order;
-  ASSERT_TRUE(engine->submit(greedy(prompt_, 2), [&](const auto&) { order.emplace_back("token"); }).ok());
+  ASSERT_TRUE(engine->submit(greedy({prompt_[0]}, 2), [&](const auto&) { order.emplace_back("token"); }).ok());
   engine->step();
   engine->call([&] { order.emplace_back("call"); });
   engine->run_until_idle();
@@ -374,6 +377,53 @@ TEST_F(EngineTest, CallsRunBetweenTwoSteps) {
   engine->call([&] { order.emplace_back("idle"); });
   engine->step();
   EXPECT_EQ(order.back(), "idle");
+}
+
+// A device whose kernels spoil what they compute, and come to their senses: not ready at once, and ready again only
+// after a check has passed between two steps.
+TEST_F(EngineTest, SpoiltLogitsAreAFaultUntilACheckPasses) {
+  std::atomic<bool> broken{false};
+  adapt::BringUpOptions options;
+  options.backend = catalog::Backend::kReference;
+  options.num_threads = 1;
+  options.fault = [&](const runtime::StepCall& call) {
+    if (!broken || call.outputs.empty() || call.outputs[0].dtype != tensor::DType::kF32) return;
+    *call.outputs[0].as<float>() = std::nanf("");
+  };
+  const auto loaded = adapt::bring_up(golden_path(), options);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const auto made = Engine::create(*(*loaded)->executor, {.max_context = 64});
+  ASSERT_TRUE(made.ok());
+  server::Readiness readiness;
+  server::EngineGenerator generator(**made, readiness, nullptr);
+  readiness.set_ready();
+  const auto ask = [&] {
+    std::promise<FinishReason> finish;
+    const auto ticket = generator.submit(greedy(prompt_, 2), [&](const TokenEvent& event) {
+      if (event.finish != FinishReason::kNone) finish.set_value(event.finish);
+    });
+    EXPECT_TRUE(ticket.ok());
+    return finish.get_future().get();
+  };
+  EXPECT_EQ(ask(), FinishReason::kLength);
+  EXPECT_TRUE(readiness.is_ready());
+  broken = true;
+  EXPECT_EQ(ask(), FinishReason::kError);
+  EXPECT_FALSE(readiness.is_ready());
+  EXPECT_NE(readiness.reason().find("NaN"), std::string::npos) << readiness.reason();
+  std::atomic<int> checks{0};
+  const server::ReadinessKeeper keeper(
+      readiness,
+      [&]() -> Status {
+        EXPECT_TRUE(generator.run_between_steps([] {}));
+        if (++checks == 3) broken = false;
+        return broken ? internal_error("not reproduced") : ok_status();
+      },
+      {.first_pause_s = 0.001}, nullptr, nullptr);
+  for (int i = 0; i < 5000 && !readiness.is_ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(readiness.is_ready());
+  EXPECT_EQ(checks, 3);
+  EXPECT_EQ(ask(), FinishReason::kLength);
 }
 
 TEST_F(EngineTest, AStopCancelsWhatIsLeft) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`firstlight serve` under three times the load it can take: an open loop of requests for a few distinct
+"""`firstlight serve --invariant` under three times the load it can take: an open loop of requests for a few distinct
 prompts of random lengths and priorities, in a thousand streams at once, with little room for state, so that requests
 are put out, swapped and computed again. Some clients hang up, some give their request a short time. Each request must
 end exactly once: as the text that the prompt gets alone (greedy, or drawn with a seed), as 429, or as its own cancellation; the server's counts must
@@ -359,8 +359,7 @@ def main():
         config = json.loads((path / "config.json").read_text())
         (path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1024}))
         port = serve_test.free_port()
-        command = [arguments.program, "serve", folder, "--port", str(port), "--kv-dtype", "f32",
-                   "--no-generated", "--threads", "1",
+        command = [arguments.program, "serve", folder, "--port", str(port), "--invariant", "--threads", "1",
                    "--max-sequences", "16", "--max-waiting", str(max(200, arguments.streams - 16)),
                    "--max-connections", str(2 * max(1000, arguments.streams)), "--state-bytes", "1MB",
                    "--swap-memory", "256KB", "--log-format", "json"]
