@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 NICE ?=
 CTEST_ARGS ?=
 
-.PHONY: build demo test bench-peers check-peers long load lint format asan tsan fuzz fuzz-nightly golden deps clean
+.PHONY: build demo test bench-peers check-peers check-clients long load lint format asan tsan fuzz fuzz-nightly golden deps clean
 
 # The program alone, at build/firstlight.
 build: deps build/build.ninja
@@ -40,6 +40,13 @@ long: deps build/build.ninja
 # Ten thousand requests in a thousand streams at three times the measured rate (a few minutes).
 load: build
 	$(NICE) python3 tests/e2e/load_test.py build/firstlight --requests 10000 --prompts 200 --streams 1000 --json build/load.json
+# The clients that others wrote, in an environment of their own (CLIENTS=VENV: one that has openai and aiperf already).
+CLIENTS ?= build/clients
+check-clients: build
+	@test -x $(CLIENTS)/bin/aiperf || { python3 -m venv $(CLIENTS) && $(CLIENTS)/bin/pip install -q openai aiperf; }
+	sh tests/clients/curl_test.sh build/firstlight
+	FIRSTLIGHT_CLIENTS=$(CLIENTS) $(CLIENTS)/bin/python -B tests/clients/openai_test.py build/firstlight
+	FIRSTLIGHT_CLIENTS=$(CLIENTS) $(CLIENTS)/bin/python -B tests/clients/aiperf_test.py build/firstlight
 
 # Formatting, static analysis of what changed (LINT=all: of everything), and the checks of the tree.
 lint:
