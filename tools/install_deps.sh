@@ -6,7 +6,7 @@
 # gives the reason of each package.
 set -eu
 
-core="g++ cmake ninja-build pkg-config ccache mold git python3 python3-pip python3-jsonschema
+core="g++ cmake ninja-build pkg-config ccache mold git curl python3 python3-pip python3-jsonschema
   nlohmann-json3-dev libsimdjson-dev libboost1.81-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev
   liblua5.4-dev prometheus-cpp-dev libgtest-dev
   opencl-headers ocl-icd-opencl-dev pocl-opencl-icd"

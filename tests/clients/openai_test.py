@@ -105,7 +105,7 @@ class Point(pydantic.BaseModel):
 
 def check_schema(client, model):
     try:
-        answer = client.chat.completions.parse(model=model, messages=HI, response_format=Point, max_tokens=90, seed=1)
+        answer = client.chat.completions.parse(model=model, messages=HI, response_format=Point, max_tokens=600, seed=1)
     except openai.BadRequestError as fault:
         assert fault.code == "unsupported", fault
         return "no JSON schema yet"

@@ -206,7 +206,7 @@ def check_markdown(page):
                  "'#'.repeat(20000)", "'[a]('.repeat(20000)", "'https://a.b/'.repeat(20000)", "'**_~~'.repeat(20000)"):
         started = time.monotonic()
         page.browser.evaluate(draw % f"m.showMarkdown(box, {text})")
-        assert time.monotonic() - started < 3, f"{text}: {time.monotonic() - started:.1f} s"
+        assert time.monotonic() - started < 10, f"{text}: {time.monotonic() - started:.1f} s"
 
 
 def check_chat(page):
