@@ -107,6 +107,20 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   return options;
 }
 
+Result<int64_t> parse_speculate(const std::string& text) {
+  if (text.empty() || text == "off") return 0;
+  if (text == "ngram") return 8;
+  if (text.starts_with("mtp")) {
+    return unsupported("--speculate " + text + ": heads that predict further tokens are not run yet; ngram is there");
+  }
+  if (!text.starts_with("ngram:")) return invalid_argument("--speculate " + text + ": off, ngram or ngram:N wanted");
+  const auto counts = FL_TRY(parse_integers("--speculate", text.substr(6)));
+  if (counts.size() != 1 || counts[0] < 1 || counts[0] > 64) {
+    return invalid_argument("--speculate " + text + ": 1 to 64 tokens wanted");
+  }
+  return counts[0];
+}
+
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text) {
   std::vector<int64_t> numbers;
   size_t start = 0;

@@ -36,6 +36,9 @@ struct CommonFlags {
 // Errors: kInvalidArgument for a value nobody knows, kUnsupported for one that this build can not do yet.
 Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags);
 
+// What --speculate says: tokens guessed ahead at most; 0: none. Errors: kInvalidArgument, kUnsupported for mtp.
+Result<int64_t> parse_speculate(const std::string& text);
+
 // "1,2,3" as numbers. Errors: kInvalidArgument naming the flag and the word.
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text);
 Result<std::vector<int32_t>> parse_token_ids(const std::string& flag, const std::string& text);

@@ -67,14 +67,18 @@ class Listener {
 
 Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::vector<std::string>& stop_strings,
-                                  const std::function<void(std::string_view)>& show, int64_t context) {
-  const ContextChoice choice = FL_TRY(choose_context(*session.loaded, {.context = context}));
+                                  const std::function<void(std::string_view)>& show, const GenerationLimits& limits) {
+  const ContextChoice choice = FL_TRY(choose_context(*session.loaded, {.context = limits.context}));
   if (!choice.note.empty()) std::fprintf(stderr, "note: %s\n", choice.note.c_str());
+  Metrics metrics;
+  const engine::EngineMetrics counts = engine::EngineMetrics::in(metrics);
   auto engine = FL_TRY(
       engine::Engine::create(*session.loaded->executor,
                              {.max_context = choice.context,
                               .state_capacity_bytes = choice.state_bytes,
-                              .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text)}));
+                              .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text),
+                              .draft_tokens = limits.draft_tokens},
+                             counts));
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   Listener listener(session.text, stop_strings, show, result);
@@ -89,6 +93,8 @@ Result<GenerationResult> generate(Session& session, request::Request request,
   FL_TRY(std::move(error));
   result.ttft_s = seconds_between(start, listener.first());
   result.prompt_tps = static_cast<double>(result.prompt_tokens) / result.ttft_s;
+  result.drafted_tokens = static_cast<int64_t>(counts.drafted_tokens.value());
+  result.accepted_tokens = static_cast<int64_t>(counts.accepted_tokens.value());
   const double decode_s = seconds_between(listener.first(), listener.last());
   if (result.tokens.size() > 1 && decode_s > 0) {
     result.decode_tps = static_cast<double>(result.tokens.size() - 1) / decode_s;

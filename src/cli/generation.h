@@ -19,16 +19,22 @@ struct GenerationResult {
   int64_t prompt_tokens = 0;
   std::string finish_reason;
   std::vector<request::TokenEvent> events;
+  int64_t drafted_tokens = 0, accepted_tokens = 0;  // guessed ahead, and of these right
   double ttft_s = 0;
   double prompt_tps = 0;
   double decode_tps = 0;  // 0 with fewer than two tokens
 };
 
-// `show` gets the text piece by piece; may be null. Without a tokenizer the text stays empty. `context`: tokens of
-// prompt and output together; 0: the model's, or as much as fits, which is said then.
+struct GenerationLimits {
+  int64_t context = 0;  // tokens of prompt and output together; 0: the model's, or as much as fits, which is said then
+  int64_t draft_tokens = 0;  // as engine::EngineOptions has it
+};
+
+// `show` gets the text piece by piece; may be null. Without a tokenizer the text stays empty.
 Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::vector<std::string>& stop_strings,
-                                  const std::function<void(std::string_view)>& show, int64_t context = 0);
+                                  const std::function<void(std::string_view)>& show,
+                                  const GenerationLimits& limits = {});
 
 // The prompt of a chat with these messages, by the model's template; without a template, or `raw`, the user's text as
 // it is, with what the tokenizer adds. Errors: no tokenizer, or the template's.

@@ -113,6 +113,12 @@ void add_invariant_flag(CLI::App* sub, CommonFlags& common) {
                 "the same bytes for a request whatever else is computed, and in whatever pieces (docs/determinism.md)");
 }
 
+void add_speculate_flag(CLI::App* sub, std::string& speculate) {
+  sub->add_option(
+      "--speculate", speculate,
+      "off (the default), or ngram[:N]: up to N tokens guessed ahead from the text so far, the same output");
+}
+
 void add_trace_flag(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
 }
@@ -234,6 +240,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
   run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
+  add_speculate_flag(run, line.run.speculate);
   add_sampling_flags(run, line.run.sampling);
 
   CLI::App* logits =
@@ -273,6 +280,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_model(serve, common);
   add_compute_flags(serve, common);
   add_invariant_flag(serve, common);
+  add_speculate_flag(serve, line.serve.speculate);
   add_trace_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context,

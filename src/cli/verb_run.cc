@@ -73,6 +73,9 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
                      {"ttft_s", result.ttft_s},
                      {"prompt_tps", result.prompt_tps},
                      {"decode_tps", result.decode_tps}}}};
+  if (result.drafted_tokens > 0) {
+    document["drafts"] = {{"tokens", result.drafted_tokens}, {"accepted", result.accepted_tokens}};
+  }
   if (with_logprobs) {
     document["logprobs"] = Json::array();
     for (const auto& event : result.events) {
@@ -86,6 +89,7 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
 
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (!flags.image.empty()) return unsupported("--image: this build reads text alone");
+  const int64_t draft_tokens = FL_TRY(parse_speculate(flags.speculate));
   if (flags.prompt.empty() && flags.tokens.empty()) return invalid_argument("-p TEXT or --tokens IDS wanted");
   request::Request request{.id = "run", .max_tokens = flags.max_tokens, .ignore_model_stops = flags.ignore_eos};
   request.sampling = FL_TRY(sampling_params(flags.sampling));
@@ -105,14 +109,13 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;
-  const auto result = FL_TRY(generate(
-      session, std::move(request), flags.stop,
-      [&](std::string_view piece) {
-        if (!show) return;
-        std::fwrite(piece.data(), 1, piece.size(), stdout);
-        std::fflush(stdout);
-      },
-      flags.context));
+  const auto print = [&](std::string_view piece) {
+    if (!show) return;
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  };
+  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, print,
+                                      {.context = flags.context, .draft_tokens = draft_tokens}));
   FL_TRY(session.finish(common));
   if (common.json) {
     print_json(result_json(result, session, flags.sampling.logprobs >= 0));

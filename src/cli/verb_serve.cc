@@ -33,6 +33,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
   if (flags.step_tokens < 0) {
     return invalid_argument("--step-tokens " + std::to_string(flags.step_tokens) + ": 1 or more wanted");
   }
+  const int64_t draft_tokens = FL_TRY(parse_speculate(flags.speculate));
   std::optional<gates::Golden> golden;
   if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
   const auto embeddings = FL_TRY(served_embeddings(common, flags));
@@ -59,7 +60,8 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                                .swap = {.host_bytes = static_cast<int64_t>(flags.swap_memory),
                                         .disk_bytes = static_cast<int64_t>(flags.swap_disk),
                                         .folder = flags.swap_folder},
-                               .reuse_prefixes = !flags.no_prefix_reuse}},
+                               .reuse_prefixes = !flags.no_prefix_reuse,
+                               .draft_tokens = draft_tokens}},
                    std::move(golden)));
   FL_TRY(session.finish(common));
   return status;

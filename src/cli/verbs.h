@@ -91,6 +91,7 @@ struct RunFlags {
   std::vector<std::string> stop;
   std::string stop_ids;
   bool ignore_eos = false;
+  std::string speculate;
   SamplingFlags sampling;
 };
 struct LogitsFlags {
@@ -178,6 +179,7 @@ struct ServeFlags {
   std::string pooling;
   bool no_normalise = false;
   bool shorten_embeddings = false;
+  std::string speculate;
   std::string baseline;
   double request_timeout = 600, drain_timeout = 30;
   uint64_t max_body = uint64_t{16} << 20;

@@ -19,6 +19,9 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
                                            "prompt tokens of requests that looked for computed beginnings");
   handles.cached_tokens =
       metrics.counter("firstlight_prefix_cache_hit_tokens_total", "of these, tokens that were computed before");
+  handles.drafted_tokens = metrics.counter("firstlight_draft_tokens_total", "tokens guessed ahead");
+  handles.accepted_tokens =
+      metrics.counter("firstlight_draft_tokens_accepted_total", "of these, tokens that the model chose as well");
   handles.output_tokens = metrics.counter("firstlight_output_tokens_total", "tokens generated");
   for (size_t i = 1; i < handles.requests.size(); ++i) {
     handles.requests[i] =
@@ -62,6 +65,10 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
 Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, const EngineOptions& wanted,
                                                EngineMetrics metrics) {
   EngineOptions options = wanted;
+  if (options.draft_tokens > 0 && plan::sees_later_tokens(executor.plan())) {
+    return unsupported(
+        "drafts: the model's attention sees later tokens, so that a guessed one would change those before");
+  }
   const int64_t most = executor.max_batch_tokens();
   options.step_tokens = options.step_tokens > 0 ? std::min(options.step_tokens, most) : most;
   auto cache = FL_TRY(kv::StateCache::create(executor.plan().states, {.page_rows = options.page_rows,
@@ -224,22 +231,22 @@ void Engine::commit(const Step& step) {
   for (size_t i = 0; i < step.parts.size(); ++i) {
     const Step::Part& part = step.parts[i];
     Sequence& sequence = *part.sequence;
-    const int64_t before = std::exchange(sequence.num_computed, sequence.num_computed + part.num_tokens);
+    const int64_t before = sequence.num_computed;
+    sequence.num_computed += part.num_tokens - static_cast<int64_t>(sequence.draft.size());
     const auto prompt = static_cast<int64_t>(sequence.request.prompt.size());
     if (const int64_t fresh = std::min(sequence.num_computed, prompt) - sequence.num_charged; fresh > 0) {
       sequence.num_charged += fresh;
       metrics_.prompt_tokens.add(static_cast<double>(fresh));
       waiting_.charge_prompt(sequence.request.client, fresh);
     }
-    const int64_t block = cache_.block_tokens();
-    if (prefixes_ && before / block < sequence.num_computed / block) {
-      prefixes_->publish(sequence.state, sequence.shares_with,
-                         std::span(sequence.tokens).first(static_cast<size_t>(sequence.num_computed)));
-    }
+    publish(sequence);
     if (sequence.request.embed) pool(step.spans[i], sequence);
     if (!part.wants_output) continue;
-    const float* first = logits.as<float>() + static_cast<int64_t>(row++) * vocab_size_;
-    deliver_token(sequence, {first, static_cast<size_t>(vocab_size_)});
+    const float* rows = logits.as<float>() + static_cast<int64_t>(row) * vocab_size_;
+    row += 1 + sequence.draft.size();
+    const auto twins = before < prompt ? give_prompt_to_twins(sequence) : std::vector<Sequence*>();
+    deliver_rows(sequence, rows);
+    for (Sequence* twin : twins) deliver_token(*twin, {rows, static_cast<size_t>(vocab_size_)});
   }
 }
 
@@ -251,6 +258,16 @@ void Engine::pool(const plan::SequenceSpan& span, Sequence& sequence) {
   }
   if (sequence.left() > 0) return;
   finish(sequence, {.finish = FinishReason::kStop, .embedding = sequence.pooler.result(), .error = {}});
+}
+
+// New whole blocks become known. A fixed state has gone on with the draft, which may be wrong: the next step's will do.
+void Engine::publish(Sequence& sequence) {
+  const int64_t block = cache_.block_tokens();
+  if (!prefixes_ || sequence.num_published / block >= sequence.num_computed / block) return;
+  if (sequence.before_draft) return;
+  sequence.num_published = sequence.num_computed;
+  prefixes_->publish(sequence.state, sequence.shares_with,
+                     std::span(sequence.tokens).first(static_cast<size_t>(sequence.num_computed)));
 }
 
 void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {

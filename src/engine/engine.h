@@ -45,6 +45,7 @@ struct EngineOptions {
   bool reuse_prefixes = true;                   // of prompts and answers that were computed before
   int64_t snapshot_bytes = int64_t{256} << 20;  // of fixed states, for that
   double aging_seconds = 30;                    // of waiting, for one level of priority; 0: none
+  int64_t draft_tokens = 0;                     // guessed ahead per step and sequence at most (drafter.h); 0: none
   bool overlap = false;                         // events are delivered while the next step runs
 };
 
@@ -54,6 +55,7 @@ enum class StepKind { kPrefill, kDecode, kMixed };
 // Handles of the metrics the engine keeps; default-made ones count nothing.
 struct EngineMetrics {
   Counter prompt_tokens, queried_tokens, cached_tokens, output_tokens, swapped_out, recomputed;
+  Counter drafted_tokens, accepted_tokens;
   std::array<Counter, 5> requests;  // by FinishReason
   Gauge waiting, running, state_bytes, reusable_bytes, capacity_bytes, swap_host_bytes, swap_disk_bytes;
   std::array<Histogram, 3> step_seconds;  // by StepKind
@@ -64,7 +66,8 @@ struct EngineMetrics {
 
 class Engine {
  public:
-  // `executor` must outlive the engine. Errors: those of kv::StateCache::create and kv::SwapSpace::create.
+  // `executor` must outlive the engine. Errors: those of kv::StateCache::create and kv::SwapSpace::create; kUnsupported
+  // for drafts where attention sees later tokens.
   static Result<std::unique_ptr<Engine>> create(runtime::Executor& executor, const EngineOptions& options,
                                                 EngineMetrics metrics = {});
   ~Engine();
@@ -110,6 +113,7 @@ class Engine {
   Status run(Step& step);
   void commit(const Step& step);
   void pool(const plan::SequenceSpan& span, Sequence& sequence);
+  void publish(Sequence& sequence);
   void deliver_token(Sequence& sequence, std::span<const float> logits);
   void emit(const Sequence& sequence, request::TokenEvent event);
   void deliver_events();
@@ -125,6 +129,7 @@ class Engine {
   bool has_place_for(const Sequence& next);
   bool take_state(Sequence& next);
   bool state_fits(const Sequence& next) const;
+  void give_place(Sequence& next, Clock::time_point now);
   void put_out(Sequence& sequence);
   void release_state(Sequence& sequence);
   Step schedule();
@@ -132,6 +137,16 @@ class Engine {
   bool add_part(Step& step, Sequence& sequence, int64_t num_tokens);
   bool make_room(Step& step, Sequence& sequence, int64_t length);
   static void fill(Step& step);
+
+  // sharing.cc: prompts that several have in common and one computes
+  bool is_awaiting(const Sequence& next) const;
+  std::vector<Sequence*> give_prompt_to_twins(const Sequence& sequence);
+
+  // speculate.cc: tokens guessed ahead
+  void add_drafts(Step& step);
+  void deliver_rows(Sequence& sequence, const float* rows);
+  void settle_draft(Sequence& sequence, size_t accepted, size_t drafted);
+  void drop_snapshot(Sequence& sequence);
 
   runtime::Executor& executor_;
   EngineOptions options_;
@@ -165,7 +180,7 @@ struct Engine::Step {
   struct Part {
     Sequence* sequence;
     int64_t num_tokens;
-    bool wants_output;  // its last row's logits
+    bool wants_output;  // its last row's logits, and those of its draft
   };
   std::vector<Part> parts;
   StepKind kind = StepKind::kDecode;

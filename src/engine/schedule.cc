@@ -42,12 +42,14 @@ bool Engine::take_state(Sequence& next) {
       if (prefixes_) metrics_.queried_tokens.add(static_cast<double>(next.request.prompt.size()));
     }
   }
+  next.num_published = next.num_computed;
   if (!fits) release_state(next);
   return fits;
 }
 
 void Engine::release_state(Sequence& sequence) {
   if (sequence.state < 0) return;
+  drop_snapshot(sequence);
   if (prefixes_) prefixes_->forget(sequence.state);
   cache_.remove_sequence(sequence.state);
   sequence.state = -1;
@@ -81,7 +83,8 @@ bool Engine::has_place_for(const Sequence& next) {
 
 void Engine::admit() {
   const auto now = Clock::now();
-  while (Sequence* next = waiting_.next(now)) {
+  const auto is_held = [this](const Sequence& next) { return is_awaiting(next); };
+  while (Sequence* next = waiting_.next(now, is_held)) {
     if (next == blocked_ || !has_place_for(*next)) return;
     while (!take_state(*next)) {
       const bool may_put_out = options_.admission == Admission::kOnDemand && !running_.empty() &&
@@ -93,16 +96,21 @@ void Engine::admit() {
       put_out(*running_.back());
     }
     if (static_cast<int64_t>(running_.size()) >= options_.max_sequences) put_out(*running_.back());
-    if (!next->admitted) {
-      metrics_.queue_seconds.observe(std::chrono::duration<double>(now - next->submitted).count());
-      next->admitted_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
-    }
-    next->admitted = true;
-    auto place =
-        std::find_if(running_.begin(), running_.end(), [&](const auto& other) { return ranks_before(*next, *other); });
-    running_.insert(place, waiting_.take(*next));
-    --num_waiting_;
+    give_place(*next, now);
   }
+}
+
+// Among the running, by rank.
+void Engine::give_place(Sequence& next, Clock::time_point now) {
+  if (!next.admitted) {
+    metrics_.queue_seconds.observe(std::chrono::duration<double>(now - next.submitted).count());
+    next.admitted_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+  }
+  next.admitted = true;
+  auto place =
+      std::find_if(running_.begin(), running_.end(), [&](const auto& other) { return ranks_before(next, *other); });
+  running_.insert(place, waiting_.take(next));
+  --num_waiting_;
 }
 
 // Pages up to `length`. Who ranks last gives way, the sequence itself if that is it.
@@ -149,7 +157,8 @@ int64_t Engine::piece_of(const Sequence& sequence, int64_t room) const {
 }
 
 // Every sequence that has its prompt behind it computes one token; the room that is left in the batch goes to the first
-// prompts, in pieces. Prompts that must stay whole go first: behind the others one might never find the room.
+// prompts, in pieces, and what they leave to guesses. Prompts that must stay whole go first: behind the others one
+// might never find the room.
 Engine::Step Engine::schedule() {
   Step step;
   step.room = options_.step_tokens;
@@ -168,6 +177,7 @@ Engine::Step Engine::schedule() {
   }
   each([](const Sequence& s) { return s.left() == 1 ? 1 : 0; });
   if (!whole_prompts_) each([&](const Sequence& s) { return s.left() > 1 ? piece_of(s, step.room) : 0; });
+  add_drafts(step);
   fill(step);
   return step;
 }
@@ -186,10 +196,14 @@ void Engine::fill(Step& step) {
                           .planned_length = sequence.planned_length});
     step.states.push_back(sequence.state);
     for (int64_t i = 0; i < part.num_tokens; ++i) {
-      step.tokens.push_back(sequence.tokens[static_cast<size_t>(sequence.num_computed + i)]);
+      const int64_t at = sequence.num_computed + i;
+      step.tokens.push_back(at < sequence.length() ? sequence.tokens[static_cast<size_t>(at)]
+                                                   : sequence.draft[static_cast<size_t>(at - sequence.length())]);
       step.positions.push_back(static_cast<int32_t>(sequence.num_computed + i));
     }
-    if (part.wants_output) step.output_rows.push_back(static_cast<int32_t>(step.tokens.size()) - 1);
+    if (!part.wants_output) continue;
+    const auto end = static_cast<int32_t>(step.tokens.size());
+    for (auto r = end - 1 - static_cast<int32_t>(sequence.draft.size()); r < end; ++r) step.output_rows.push_back(r);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/drafter.h"
 #include "engine/sampler.h"
 #include "kv/state_cache.h"
 #include "request/request.h"
@@ -29,12 +30,16 @@ struct Sequence {
   std::vector<int32_t> tokens;  // prompt, then output
   int64_t num_output = 0;
   int64_t num_computed = 0;             // tokens whose state is there, or in `saved`
+  int64_t num_published = 0;            // of these, tokens that the prefix cache was told of
   int64_t num_charged = 0;              // prompt tokens that were counted: a second time they are not
   int64_t num_cached = 0;               // prompt tokens that were taken from another's state
   kv::SequenceId state = -1;            // -1: not among the running
   std::optional<kv::SavedState> saved;  // put out to swap space
   int64_t num_preemptions = 0;
-  request::Pooler pooler;   // of a request for an embedding
+  request::Pooler pooler;          // of a request for an embedding
+  std::optional<Drafter> drafter;  // once it has guessed
+  std::vector<int32_t> draft;      // tokens that the step under way computes behind `tokens`
+  std::optional<kv::SnapshotId> before_draft;
   int64_t admitted_ns = 0;  // when it got a place first
   bool admitted = false;    // once at least
   bool finished = false;

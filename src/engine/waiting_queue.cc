@@ -51,10 +51,13 @@ bool WaitingQueue::goes_before(const Sequence& a, const Sequence& b, Clock::time
   return key(a) < key(b);
 }
 
-Sequence* WaitingQueue::next(Clock::time_point now) const {
-  const auto first = std::min_element(waiting_.begin(), waiting_.end(),
-                                      [&](const auto& a, const auto& b) { return goes_before(*a, *b, now); });
-  return first == waiting_.end() ? nullptr : first->get();
+Sequence* WaitingQueue::next(Clock::time_point now, const std::function<bool(const Sequence&)>& is_held) const {
+  Sequence* first = nullptr;
+  for (const auto& sequence : waiting_) {
+    if (first != nullptr && !goes_before(*sequence, *first, now)) continue;
+    if (!is_held || !is_held(*sequence)) first = sequence.get();
+  }
+  return first;
 }
 
 std::unique_ptr<Sequence> WaitingQueue::take(const Sequence& sequence) {

@@ -5,6 +5,7 @@
 // token, and who comes back after a while starts with no less than the others have. Not thread-safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,8 @@ class WaitingQueue {
   explicit WaitingQueue(double aging_seconds) : aging_seconds_(aging_seconds) {}
 
   void push(std::unique_ptr<Sequence> sequence);
-  Sequence* next(Clock::time_point now) const;  // null: nobody waits
+  // Who is next of those that are not held back; null: nobody.
+  Sequence* next(Clock::time_point now, const std::function<bool(const Sequence&)>& is_held = nullptr) const;
   std::unique_ptr<Sequence> take(const Sequence& sequence);
   void drop_finished();
   const std::vector<std::unique_ptr<Sequence>>& all() const { return waiting_; }

@@ -106,7 +106,7 @@ bool StateCache::must_copy_last_page(const State& state, const Sequence& sequenc
   return !state.fixed && rows % state.page_rows != 0 && is_shared(sequence.pages[s].back());
 }
 
-Status StateCache::extend(SequenceId id, int64_t new_length) {
+Status StateCache::extend(SequenceId id, int64_t new_length, std::optional<int64_t> computed) {
   Sequence& grown = sequence(id);
   FL_CHECK(new_length >= grown.length);
   int64_t needed_bytes = 0;
@@ -116,7 +116,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length) {
     size_t taken = pages_wanted > have ? pages_wanted - have : 0;
     if (new_length > grown.length && must_copy_last_page(states_[s], grown, s)) ++taken;
     needed_bytes += static_cast<int64_t>(taken * states_[s].page_bytes);
-    const auto passed = static_cast<size_t>(first_needed_page(states_[s], grown.length));
+    const auto passed = static_cast<size_t>(first_needed_page(states_[s], computed.value_or(grown.length)));
     for (size_t p = 0; p < std::min(passed, have); ++p) {
       give_page(std::exchange(grown.pages[s][p], nullptr), states_[s].page_bytes);
     }
@@ -196,12 +196,14 @@ const StateCache::Snapshot& StateCache::snapshot(SnapshotId id) const {
 
 int64_t StateCache::snapshot_length(SnapshotId id) const { return snapshot(id).length; }
 
-Result<SnapshotId> StateCache::take_snapshot(SequenceId id) {
+Result<SnapshotId> StateCache::take_snapshot(SequenceId id, std::optional<int64_t> computed) {
   const Sequence& from = sequence(id);
   auto place = std::find_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& other) { return !other.live; });
   if (place == snapshots_.end()) place = snapshots_.insert(place, Snapshot{});
   const auto taken = static_cast<SnapshotId>(place - snapshots_.begin());
-  *place = {.live = true, .length = from.length, .pages = std::vector<std::byte*>(states_.size(), nullptr)};
+  *place = {.live = true,
+            .length = computed.value_or(from.length),
+            .pages = std::vector<std::byte*>(states_.size(), nullptr)};
   for (size_t s = 0; s < states_.size(); ++s) {
     if (!states_[s].fixed || from.pages[s].empty()) continue;
     const auto bytes = static_cast<int64_t>(states_[s].page_bytes);

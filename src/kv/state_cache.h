@@ -56,8 +56,9 @@ class StateCache {
   void remove_sequence(SequenceId id);
 
   // Makes room for rows [length, new_length) of every state, `length` being what the sequence holds. Gives back pages
-  // that a window has passed. Errors: kOutOfMemory with needed and available bytes; the sequence is as before then.
-  Status extend(SequenceId id, int64_t new_length);
+  // that a window has passed. `computed`: only so many of its tokens are, and what the next of them sees stays. Errors:
+  // kOutOfMemory with needed and available bytes; the sequence is as before then.
+  Status extend(SequenceId id, int64_t new_length, std::optional<int64_t> computed = std::nullopt);
   int64_t length(SequenceId id) const;
 
   // Drops rows from `length` on. kInvalidArgument when a window has already forgotten rows that would be seen again,
@@ -65,8 +66,9 @@ class StateCache {
   Status truncate(SequenceId id, int64_t length);
 
   // A copy of the sequence's fixed states as they are after its `length` tokens, in pages that count as used until it
-  // is dropped. When one is worth its bytes is the engine's affair. Errors: kOutOfMemory.
-  Result<SnapshotId> take_snapshot(SequenceId id);
+  // is dropped. `computed`: there is room for more tokens already, and these are after so many. When one is worth its
+  // bytes is the engine's affair. Errors: kOutOfMemory.
+  Result<SnapshotId> take_snapshot(SequenceId id, std::optional<int64_t> computed = std::nullopt);
   void drop_snapshot(SnapshotId id);
   int64_t snapshot_length(SnapshotId id) const;
 
@@ -95,6 +97,10 @@ class StateCache {
   // after them. It shares the pages, which it can_adopt. Errors: kOutOfMemory (of the fixed states); the sequence is
   // empty then.
   Status adopt(SequenceId id, std::span<const PageBlock* const> blocks, std::optional<SnapshotId> snapshot);
+
+  // Gives a sequence of length 0 all that another one holds. They share the pages until one of them writes into the
+  // last; fixed states are copied. Errors: kOutOfMemory (of these); the sequence is empty then.
+  Status fork(SequenceId id, SequenceId from);
 
   // Bytes of pages that are kept, and that no sequence uses: room, once they are dropped.
   int64_t unused_bytes() const { return unused_bytes_; }

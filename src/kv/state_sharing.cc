@@ -128,4 +128,32 @@ Status StateCache::adopt(SequenceId id, std::span<const PageBlock* const> blocks
   return ok_status();
 }
 
+Status StateCache::fork(SequenceId id, SequenceId other) {
+  Sequence& heir = sequence(id);
+  const Sequence& from = sequence(other);
+  FL_CHECK(heir.length == 0 && id != other);
+  heir.length = from.length;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const State& state = states_[s];
+    for (std::byte* page : from.pages[s]) {
+      if (!state.fixed) {
+        if (page != nullptr) share_page(page, state.page_bytes);
+        heir.pages[s].push_back(page);
+        continue;
+      }
+      const auto bytes = static_cast<int64_t>(state.page_bytes);
+      std::byte* own = has_room(bytes) ? take_page(state.page_bytes) : nullptr;
+      if (own == nullptr) {
+        cut(heir, 0);
+        return out_of_memory("state '" + state.name + "': " + std::to_string(bytes) + " bytes needed, " +
+                             std::to_string(used_bytes_) + " of " + std::to_string(options_.capacity_bytes) +
+                             " in use");
+      }
+      options_.storage->copy(own, page, state.page_bytes);
+      heir.pages[s].push_back(own);
+    }
+  }
+  return ok_status();
+}
+
 }  // namespace firstlight::kv

@@ -163,6 +163,101 @@ TEST_P(EnginePressure, NoTextDependsOnIt) {
   EXPECT_EQ(metric("firstlight_preemptions_total{kind=\"recompute\"}"), 0);
 }
 
+// Guesses of further tokens change no text, greedy or sampled, among others and under pressure.
+TEST_P(EnginePressure, NoTextDependsOnGuesses) {
+  std::vector<Request> requests = draw_requests(6);
+  for (Request& request : requests) {  // texts that repeat themselves
+    const std::vector<int32_t> once = request.prompt;
+    request.prompt.insert(request.prompt.end(), once.begin(), once.end());
+    request.sampling.logit_bias = {{3, 5}, {5, 5}, {8, 5}};
+    request.sampling.presence_penalty = 0.5;
+  }
+  const std::vector<Output> wanted = run(plain(), requests);
+  EXPECT_EQ(metric("firstlight_draft_tokens_total"), 0);
+  EngineOptions options = plain();
+  options.draft_tokens = 6;
+  expect_equal(run(options, requests), wanted, "alone");
+  EXPECT_GT(metric("firstlight_draft_tokens_total"), 0);
+  options = roomy();
+  options.draft_tokens = 3;
+  expect_equal(run(options, requests), wanted, "beside others");
+  options = tight();
+  options.draft_tokens = 6;
+  expect_equal(run(options, requests), wanted, "computed again");
+  options.swap = {.host_bytes = options.state_capacity_bytes, .disk_bytes = 8 * options.state_capacity_bytes};
+  options.overlap = true;
+  expect_equal(run(options, requests), wanted, "swapped");
+}
+
+// A stop inside a guess ends the output there.
+TEST_P(EnginePressure, AStopInsideAGuessStops) {
+  Request request;
+  request.prompt = prompt_;
+  request.max_tokens = 24;
+  request.sampling.temperature = 0;
+  request.sampling.logit_bias = {{7, 100}};  // 7 7 7 …: guesses are right
+  request.stop_token_ids = {9};
+  EngineOptions options = plain();
+  options.draft_tokens = 8;
+  const Output without = run(plain(), {request})[0];
+  const Output with = run(options, {request})[0];
+  EXPECT_EQ(with.tokens, without.tokens);
+  EXPECT_EQ(with.tokens.size(), 24u);
+  EXPECT_GT(metric("firstlight_draft_tokens_accepted_total"), 10);
+  request.stop_token_ids = {7};
+  EXPECT_EQ(run(options, {request})[0], run(plain(), {request})[0]);
+}
+
+// Choices of one prompt compute it once; prompts that begin alike compute the blocks in common once.
+TEST_P(EnginePressure, APromptInCommonIsComputedOnce) {
+  Request request;
+  request.prompt = prompt_;
+  request.max_tokens = 7;
+  std::vector<Request> choices(4, request);
+  for (size_t i = 0; i < choices.size(); ++i) choices[i].sampling.seed = i;
+  const std::vector<Output> wanted = run(plain(), choices);
+  const auto length = static_cast<double>(prompt_.size());
+  EngineOptions options = roomy();
+  expect_equal(run(options, choices), wanted, "four choices");
+  EXPECT_EQ(metric("firstlight_prompt_tokens_total"), length);
+  EXPECT_EQ(metric("firstlight_prefix_cache_hit_tokens_total"), 3 * length);
+  options.max_sequences = 2;  // two come later
+  expect_equal(run(options, choices), wanted, "two at a time");
+  options = tight();
+  options.swap.host_bytes = int64_t{1} << 30;
+  expect_equal(run(options, choices), wanted, "little room");
+
+  choices[1].prompt.back() = (prompt_.back() + 1) % 50;
+  choices[2].prompt.resize(prompt_.size() - 2);
+  const std::vector<Output> others = run(plain(), choices);
+  expect_equal(run(roomy(), choices), others, "beginnings in common");
+  if (measure_->block_tokens() <= 8 && !measure_->has_fixed_states()) {
+    EXPECT_LE(metric("firstlight_prompt_tokens_total"), length + 3 * static_cast<double>(measure_->block_tokens()));
+  }
+}
+
+TEST_P(EnginePressure, WhoeverComputesAPromptForOthersMayLeave) {
+  Request request;
+  request.prompt = prompt_;  // longer than a step
+  request.max_tokens = 5;
+  request.sampling.temperature = 0;
+  const Output wanted = run(plain(), {request})[0];
+  const auto engine = Engine::create(*model_->executor, roomy(), EngineMetrics::in(metrics));
+  ASSERT_TRUE(engine.ok());
+  std::vector<Output> outputs(4);
+  std::vector<Ticket> tickets;
+  for (size_t i = 0; i < 3; ++i) tickets.push_back(*(*engine)->submit(request, into(outputs[i])));
+  ASSERT_TRUE((*engine)->step());
+  EXPECT_EQ(metric("firstlight_requests_running"), 1) << "the others wait for it";
+  request.priority = 1;  // who goes first waits for nobody
+  tickets.push_back(*(*engine)->submit(request, into(outputs[3])));
+  ASSERT_TRUE((*engine)->step());
+  EXPECT_GE(metric("firstlight_requests_running"), 2);
+  (*engine)->cancel(tickets[0]);
+  (*engine)->run_until_idle();
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(outputs[i].tokens, wanted.tokens) << i;
+}
+
 // A second time nothing but the end of the prompt is computed, and an answer can be gone on from as well.
 TEST_P(EnginePressure, WhatWasComputedIsUsedAgain) {
   const auto engine = Engine::create(*model_->executor, roomy(), EngineMetrics::in(metrics));

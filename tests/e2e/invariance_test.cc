@@ -160,6 +160,9 @@ TEST_P(Invariance, TheSameBytesWhateverElseHappens) {
   options.step_tokens = 37;
   expect_same(run(*model_, options, crowd), "beside others");
 
+  options.draft_tokens = 4;
+  expect_same(run(*model_, options, crowd), "beside others, with guesses");
+
   options = plain();
   options.reuse_prefixes = true;
   expect_same(run(*model_, options, {one, one}), "behind what was computed before");
