@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serving.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -123,7 +124,9 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
       .embeddings = embeddings,
   };
   set_memory_gauges(session.loaded->executor->memory(), metrics);
-  server::Server server(model, options.server, readiness, &metrics, &log);
+  server::ServerOptions server_options = options.server;
+  server_options.max_choices = std::min(server_options.max_choices, options.engine.max_waiting);  // or 429 for ever
+  server::Server server(model, server_options, readiness, &metrics, &log);
   FL_TRY(server.start());
   running_server = &server;
   std::signal(SIGINT, stop_on_signal);

@@ -124,9 +124,9 @@ struct ApiService::Impl {
     exchange.respond(std::move(response));
   }
 
-  // Refused before anything was done for it.
-  void refuse(Exchange& exchange, RequestRecord record, const ApiError& error, HttpResponse response) const {
-    record.status = error.http_status;
+  // Answers what is no completion, and writes its line of the log.
+  void conclude(Exchange& exchange, RequestRecord record, const ApiError& error, HttpResponse response) const {
+    record.status = response.status;
     record.error = error.code;
     record.ended_ns = now_ns();
     context->journal->add(record);
@@ -139,7 +139,7 @@ struct ApiService::Impl {
   }
   std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
   HttpResponse get(Route route, const HttpRequest& request) const;
-  void tokenize(Route which, const std::string& route, HttpRequest request, std::shared_ptr<Exchange> exchange);
+  void tokenize(Route which, const RequestRecord& record, std::string text, std::shared_ptr<Exchange> exchange);
   void complete(Endpoint endpoint, RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   void embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
@@ -237,10 +237,10 @@ HttpResponse ApiService::Impl::get(Route route, const HttpRequest& request) cons
   return error_response({500, "no such route", "", ""});
 }
 
-void ApiService::Impl::tokenize(Route which, const std::string& route, HttpRequest request,
+void ApiService::Impl::tokenize(Route which, const RequestRecord& record, std::string text,
                                 std::shared_ptr<Exchange> exchange) {
-  const auto body = std::make_shared<std::string>(std::move(request.body));
-  const auto work_on = [this, which, route, body, exchange] {
+  const auto body = std::make_shared<std::string>(std::move(text));
+  const auto work_on = [this, which, record, body, exchange] {
     const auto response = std::make_shared<HttpResponse>();
     ApiError error;
     try {
@@ -252,11 +252,10 @@ void ApiService::Impl::tokenize(Route which, const std::string& route, HttpReque
       error = {500, "the request could not be read", "", ""};
     }
     if (!error.ok()) *response = error_response(error);
-    exchange->post([this, route, exchange, response] { answer(*exchange, route, std::move(*response)); });
+    exchange->post(
+        [this, record, exchange, error, response] { conclude(*exchange, record, error, std::move(*response)); });
   };
-  if (!work.post(work_on)) {
-    answer(*exchange, route, error_response(too_many()));
-  }
+  if (!work.post(work_on)) conclude(*exchange, record, too_many(), error_response(too_many()));
 }
 
 void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::string text,
@@ -329,13 +328,13 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange)
   exchange->add_header("X-Request-Id", record.id);
   if (row == nullptr) {
     const ApiError error{404, "nothing at " + request.path.substr(0, 100), "", "not_found"};
-    impl_->refuse(*exchange, std::move(record), error, error_response(error));
+    impl_->conclude(*exchange, std::move(record), error, error_response(error));
     return;
   }
   if (const auto error = impl_->refuse(*row, request)) {
     HttpResponse response = error_response(*error);
     if (error->http_status == 405) response.headers.emplace_back("Allow", std::string(row->method));
-    impl_->refuse(*exchange, std::move(record), *error, std::move(response));
+    impl_->conclude(*exchange, std::move(record), *error, std::move(response));
     return;
   }
   switch (row->route) {
@@ -350,7 +349,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange)
       return;
     case Route::kTokenize:
     case Route::kDetokenize:
-      impl_->tokenize(row->route, route, std::move(request), std::move(exchange));
+      impl_->tokenize(row->route, record, std::move(request.body), std::move(exchange));
       return;
     default:
       impl_->answer(*exchange, route, impl_->get(row->route, request));

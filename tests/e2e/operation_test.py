@@ -139,6 +139,8 @@ def check_queue_bound(port, _program, _log):
         assert status == 429 and code_of(text) == "queue_full", text
         assert 1 <= int(headers["Retry-After"]) <= 60, headers["Retry-After"]
     assert ask(port, "GET", "/ready")[0] == 200, "full is not unready"
+    status, text, _ = ask(port, "POST", TEXT, {**LONG, "n": 3})
+    assert status == 400 and json.loads(text)["error"]["param"] == "n", "more choices than may ever wait"
     for client in clients:
         client.close()
     wait_for(port, "firstlight_requests_running", 0)
@@ -203,6 +205,7 @@ def check_log_and_trace(port, _program, log):
     assert status == 200 and headers["X-Request-Id"] == "order-7"
     odd = ask(port, "POST", CHAT, {**body, "temperature": 9}, {"X-Request-Id": "a b\t<c>"})[2]["X-Request-Id"]
     assert odd.startswith("req-"), odd
+    assert ask(port, "POST", "/tokenize", {"prompt": "unspeakable"}, {"X-Request-Id": "tokens"})[0] == 200
     lines = {}
     for line in log.read_text().splitlines():
         if line.startswith("{"):
@@ -213,6 +216,7 @@ def check_log_and_trace(port, _program, log):
               "peer": "127.0.0.1", "choices": 1, "stream": 0, "cached_tokens": 0}
     assert {k: good.get(k) for k in wanted} == wanted, good
     assert good["prompt_tokens"] > 10 and 0 < good["queue_s"] <= good["first_token_s"] <= good["total_s"], good
+    assert lines["tokens"]["status"] == 200 and lines["tokens"]["route"] == "/tokenize", lines["tokens"]
     assert bad["status"] == 400 and bad["error"] == "temperature", bad
     assert "unspeakable" not in log.read_text(), "words of a prompt in the log"
     trace = json.loads(ask(port, "GET", "/v1/traces/order-7")[1])
