@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`firstlight serve --invariant`: what a client gets alone, it gets byte for byte, log-probabilities and all, from the
 crowd, with too little room for the state of all, so that requests are put out and taken back, and with prompts that
-were computed before. Attention alone, and a recurrence beside it. Standard library only.
+were computed before, with guessed tokens and without. Attention alone, and a recurrence beside it. Standard library only.
 
     serve_invariant_test.py PROGRAM
 """
@@ -44,7 +44,8 @@ def ask(port, body, salt):
     return json.dumps(json.loads(text)["choices"])
 
 
-def check(program_path, family, state_bytes):
+def check(program_path, family, state_bytes, *flags):
+    """How often requests were put out, and what each got alone."""
     golden = json.loads((GOLDEN.parent / family / "golden.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         make_model(pathlib.Path(folder), GOLDEN.parent / family)
@@ -52,7 +53,7 @@ def check(program_path, family, state_bytes):
         config.write_text(config.read_text().replace('"max_position_embeddings": 128', '"max_position_embeddings": 512'))
         port = free_port()
         command = [program_path, "serve", folder, "--invariant", "--port", str(port), "--context", "512",
-                   "--step-tokens", "48", "--state-bytes", str(state_bytes), "--swap-memory", str(state_bytes // 2)]
+                   "--step-tokens", "48", "--state-bytes", str(state_bytes), "--swap-memory", str(state_bytes // 2), *flags]
         program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             wait_until_ready(port, program)
@@ -66,7 +67,7 @@ def check(program_path, family, state_bytes):
             assert gauge(port, "firstlight_prefix_cache_hit_tokens_total") > 0
             put_out = [gauge(port, f'firstlight_preemptions_total{{kind="{kind}"}}') for kind in ("swap", "recompute")]
             assert sum(put_out) > 0, "nobody was put out"
-            return put_out
+            return put_out, alone
         finally:
             program.kill()
             program.wait()
@@ -74,8 +75,11 @@ def check(program_path, family, state_bytes):
 
 def main():
     for family, state_bytes in (("llama", 80_000), ("qwen3_next", 80_000)):
-        put_out = check(sys.argv[1], family, state_bytes)
-        print(f"{family}: {CLIENTS} clients, three times; put out to swap {put_out[0]:.0f} times, to be computed again {put_out[1]:.0f} times")
+        put_out, alone = check(sys.argv[1], family, state_bytes)
+        guessing_out, guessed = check(sys.argv[1], family, state_bytes, "--speculate", "ngram:5")
+        assert guessed == alone, f"{family}: another answer with guesses"
+        for name, (swapped, again) in (("plain", put_out), ("with guesses", guessing_out)):
+            print(f"{family} {name}: {CLIENTS} clients, three times; put out to swap {swapped:.0f} times, to be computed again {again:.0f} times")
     return 0
 
 

@@ -44,6 +44,16 @@ TEST_F(WaitingQueueTest, PriorityThenArrival) {
   EXPECT_EQ(order(), (Tickets{2, 4, 1, 3, 5}));
 }
 
+TEST_F(WaitingQueueTest, WhoIsHeldLetsOthersPass) {
+  push(1);
+  push(0);
+  push(0);
+  const auto held = [](const Sequence& sequence) { return sequence.ticket < 3; };
+  EXPECT_EQ(queue.next(now, held)->ticket, 3u);
+  EXPECT_EQ(queue.next(now)->ticket, 1u);
+  EXPECT_EQ(queue.next(now, [](const Sequence&) { return true; }), nullptr);
+}
+
 TEST_F(WaitingQueueTest, WaitingMakesUpForPriority) {
   push(1);
   push(0, "", seconds(9));

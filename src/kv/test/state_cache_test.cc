@@ -50,6 +50,21 @@ TEST(StateCache, WindowGivesPagesBackAndRefusesToGoBack) {
   EXPECT_TRUE(cache.truncate(id, 10).ok());
 }
 
+// Room behind tokens that are not computed yet: what the first of them sees stays.
+TEST(StateCache, RoomForGuessesLeavesWhatTheNextTokenSees) {
+  const std::array states = {log_state("w", 3)};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const SequenceId id = cache.add_sequence();
+  ASSERT_TRUE(cache.extend(id, 9).ok());
+  ASSERT_TRUE(cache.extend(id, 10).ok());     // token 9 sees row 7
+  ASSERT_TRUE(cache.extend(id, 12, 9).ok());  // token 10 would see 8, 9, 10 alone
+  const std::array ids = {id};
+  EXPECT_NE(cache.views(ids)[0].pages[0][1], nullptr);
+  EXPECT_TRUE(cache.truncate(id, 10).ok());
+  ASSERT_TRUE(cache.extend(id, 11).ok());
+  EXPECT_EQ(cache.views(ids)[0].pages[0][1], nullptr);
+}
+
 TEST(StateCache, CapacityIsALimit) {
   const std::array states = {log_state("a")};
   auto cache = StateCache::create(states, {.page_rows = 4, .capacity_bytes = 2 * kPageBytes}).value();
@@ -254,6 +269,31 @@ TEST(StateCache, ASnapshotBringsFixedStatesBack) {
   EXPECT_EQ(refused.message(), "state 'kv.0' holds 0 tokens of the snapshot's 6");
   cache.drop_snapshot(taken);
   cache.remove_sequence(ids[0]);
+  EXPECT_EQ(cache.used_bytes(), 0);
+}
+
+TEST(StateCache, AForkSharesLogsUntilOneWrites) {
+  const std::array states = {log_state("a"), fixed_state("s")};
+  auto cache = StateCache::create(states, {.page_rows = 4}).value();
+  const SequenceId one = cache.add_sequence();
+  ASSERT_TRUE(cache.extend(one, 6).ok());
+  const int64_t alone = cache.used_bytes();
+  const SequenceId two = cache.add_sequence();
+  ASSERT_TRUE(cache.fork(two, one).ok());
+  EXPECT_EQ(cache.length(two), 6);
+  EXPECT_EQ(cache.used_bytes(), alone + cache.snapshot_bytes()) << "pages of logs count once";
+  const std::array ids = {one, two};
+  std::byte* shared = cache.views(ids)[0].pages[0][1];
+  EXPECT_EQ(cache.views(ids)[0].pages[1][1], shared);
+  EXPECT_NE(cache.views(ids)[1].pages[0][0], cache.views(ids)[1].pages[1][0]);
+  shared[0] = std::byte{42};
+  ASSERT_TRUE(cache.extend(two, 7).ok());
+  EXPECT_EQ(cache.views(ids)[0].pages[0][1], shared);
+  EXPECT_NE(cache.views(ids)[0].pages[1][1], shared);
+  EXPECT_EQ(cache.views(ids)[0].pages[1][1][0], std::byte{42});
+  EXPECT_EQ(cache.views(ids)[0].pages[1][0], cache.views(ids)[0].pages[0][0]) << "a full page stays shared";
+  cache.remove_sequence(one);
+  cache.remove_sequence(two);
   EXPECT_EQ(cache.used_bytes(), 0);
 }
 
