@@ -21,4 +21,6 @@ return architecture {
       return std.indexer.lightning(x, low, scope:scope "indexer", p, batch, batch.state.index[layer])
     end)
   end,
+
+  render = function(chat, write) return require "std.chat_dsml_v32" (chat, write) end,
 }

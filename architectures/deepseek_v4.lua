@@ -130,4 +130,6 @@ return architecture {
     local x = std.hyper.collapse(streams, model, model:has "hc_head.hc_fn" and "hc_head.hc_" or "hc_head_", p)
     return { logits = std.head.logits(x, w, p, batch, embedding, model) }
   end,
+
+  render = function(chat, write) return require "std.chat_dsml_v4" (chat, write) end,
 }

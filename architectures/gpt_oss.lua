@@ -73,4 +73,6 @@ return architecture {
     end
     return { logits = std.head.logits(x, w, p, batch, embedding) }
   end,
+
+  render = function(chat, write) return require "std.chat_harmony" (chat, write) end,
 }

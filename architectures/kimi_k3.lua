@@ -96,4 +96,6 @@ return architecture {
     local x = mixture(with(earlier, sum), model, "output_attn_res", p)
     return { logits = std.head.logits(x, text, p, batch, embedding, model) }
   end,
+
+  render = function(chat, write) return require "std.chat_xtml" (chat, write) end,
 }

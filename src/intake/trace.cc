@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "intake/lua/architecture.h"
 #include "intake/lua/kinds.h"
 #include "intake/lua/sandbox.h"
 #include "intake/lua/stack.h"
@@ -25,26 +26,6 @@ using tensor::Type;
 constexpr const char* kSpec = "firstlight.spec";  // registry key of the table that architecture{…} returned
 constexpr size_t kMaxFacts = 100;
 constexpr size_t kMaxFactText = 1000;
-
-// architecture{ matches = …, parameters = …, state = …, forward = … }: checks the parts, returns the table.
-int declare_architecture(lua_State* state) {
-  luaL_checktype(state, 1, LUA_TTABLE);
-  for (lua_pushnil(state); lua_next(state, 1) != 0; lua_pop(state, 1)) {
-    const std::string field = to_text(state, -2, "a field of architecture");
-    const bool known = field == "matches" ? lua_type(state, -1) == LUA_TTABLE
-                       : field == "parameters" || field == "state" || field == "forward"
-                           ? lua_type(state, -1) == LUA_TFUNCTION
-                           : false;
-    if (!known) raise(state, invalid_data("architecture: field '" + field + "' is unknown or of the wrong type"));
-  }
-  for (const char* field : {"matches", "parameters", "state", "forward"}) {
-    if (lua_getfield(state, 1, field) == LUA_TNIL)
-      raise(state, invalid_data(std::string("architecture: no field '") + field + "'"));
-    lua_pop(state, 1);
-  }
-  lua_settop(state, 1);
-  return 1;
-}
 
 // fact("max_positions", value): what is known of the model and is not computation; nil and null are left out.
 int declare_fact(lua_State* state) {
@@ -73,26 +54,6 @@ int declare_fact(lua_State* state) {
       facts.set(name, to_integers(state, 2, name));
       return 0;
   }
-}
-
-// Whether the table at the top of the stack has `model_type` in matches.model_type.
-bool matches_type(lua_State* state, int spec, const std::string& model_type, std::vector<std::string>* all) {
-  bool found = false;
-  lua_getfield(state, spec, "matches");
-  if (lua_type(state, -1) == LUA_TTABLE && lua_getfield(state, -1, "model_type") == LUA_TTABLE) {
-    const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
-    for (lua_Integer i = 1; i <= count; ++i) {
-      if (lua_rawgeti(state, -1, i) == LUA_TSTRING) {
-        const std::string type = lua_tostring(state, -1);
-        found = found || type == model_type;
-        if (all != nullptr) all->push_back(type);
-      }
-      lua_pop(state, 1);
-    }
-    lua_pop(state, 1);
-  }
-  lua_pop(state, 1);
-  return found;
 }
 
 class Runner {

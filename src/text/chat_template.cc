@@ -82,12 +82,6 @@ Status add_members(jinja::RenderInput& input, const Json& object) {
 
 }  // namespace
 
-std::string RenderedPrompt::text() const {
-  std::string out;
-  for (const Segment& segment : segments) out += segment.text;
-  return out;
-}
-
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source, std::string name) {
   ChatTemplate out;
   out.tree_ = FL_TRY(build(source).with_context("chat template '" + name + "'"));

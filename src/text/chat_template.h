@@ -14,7 +14,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "text/segment.h"
+#include "text/chat_renderer.h"
 
 namespace firstlight::text {
 
@@ -22,43 +22,21 @@ namespace jinja {
 struct Tree;
 }
 
-// What a prompt is made from.
-struct ChatContext {
-  Json messages = Json::array();  // OpenAI form: role, content (text, parts or null), tool_calls, …
-  Json tools;                     // array of tools, or null
-  bool add_generation_prompt = true;
-  Json variables = Json::object();  // further template variables (enable_thinking, documents, …); untrusted
-  // Special tokens by the name templates use ("bos_token", "eos_token", …); trusted.
-  std::vector<std::pair<std::string, std::string>> special_tokens;
-  std::optional<int64_t> now_unix_s;  // what strftime_now shows, in UTC; absent: the machine's local time
-};
-
-struct RenderedPrompt {
-  std::vector<Segment> segments;  // neighbours differ in trust; joined they are the prompt
-  // The template ends inside a thinking block: the model's first words are thoughts, and only the closing tag will
-  // come.
-  bool thinking_open = false;
-  std::string thinking_close_tag;  // "</think>" and the like when thinking_open
-
-  std::string text() const;
-};
-
-class ChatTemplate {
+class ChatTemplate final : public ChatRenderer {
  public:
   // Errors: kInvalidData for syntax, kUnsupported for what the engine does not carry; both name template, construct,
   // line.
   static Result<ChatTemplate> compile(std::string_view source, std::string name);
 
-  // Errors: kInvalidArgument with the template's own words where it calls raise_exception, or for malformed messages;
-  // kInvalidData where the template fails on this input; kUnsupported for content the template has no place for.
-  Result<RenderedPrompt> render(const ChatContext& context) const;
+  // The template's own words of a refusal are those it gives raise_exception.
+  Result<RenderedPrompt> render(const ChatContext& context) const override;
 
   // The context's members as plain variables, without looking at messages: what transformers would show the template.
   Result<RenderedPrompt> render_plain(const Json& variables,
                                       const std::vector<std::pair<std::string, std::string>>& special_tokens,
                                       std::optional<int64_t> now_unix_s) const;
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const override { return name_; }
 
   // What the template can take, found by rendering small probes when it is compiled.
   struct Abilities {

@@ -63,6 +63,7 @@ void open_attend(lua_State* state);
 void open_states(lua_State* state);
 void open_recurrences(lua_State* state);
 void open_control(lua_State* state);
+void open_prompts(lua_State* state);
 void open_gguf_access(lua_State* state);  // only for std/gguf.lua
 
 }  // namespace firstlight::intake

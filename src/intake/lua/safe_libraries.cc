@@ -3,6 +3,7 @@
 // number of repetitions), string.rep, table.concat; and what could run forever or leak addresses is left out.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "intake/lua/kinds.h"
@@ -140,6 +141,16 @@ int ordered_pairs(lua_State* state) {
   return 3;
 }
 
+// A module that is loaded while a prompt is rendered knows nothing of it, and so may make markup.
+struct OutsidePrompt {
+  explicit OutsidePrompt(Tracer& t) : tracer(t), prompt(std::exchange(t.prompt, nullptr)) {}
+  ~OutsidePrompt() { tracer.prompt = prompt; }
+  OutsidePrompt(const OutsidePrompt&) = delete;
+  OutsidePrompt& operator=(const OutsidePrompt&) = delete;
+  Tracer& tracer;
+  PromptScope* prompt;
+};
+
 // require "std.rope": each module runs once; upvalue 1 is the table of results, upvalue 2 the store.
 int require_module(lua_State* state) {
   const std::string name = to_text(state, 1, "require");
@@ -157,7 +168,10 @@ int require_module(lua_State* state) {
   if (luaL_loadbufferx(state, module->text.data(), module->text.size(), ("@" + module->path).c_str(), "t") != LUA_OK) {
     raise(state, invalid_data(lua_tostring(state, -1)));
   }
-  lua_call(state, 0, 1);
+  {
+    const OutsidePrompt outside(tracer_of(state));
+    lua_call(state, 0, 1);
+  }
   lua_pushvalue(state, -1);
   lua_setfield(state, lua_upvalueindex(1), name.c_str());
   return 1;
@@ -253,6 +267,7 @@ void open_safe_libraries(lua_State* state, const SpecStore& store) {
   open_states(state);
   open_recurrences(state);
   open_control(state);
+  open_prompts(state);
 }
 
 }  // namespace firstlight::intake

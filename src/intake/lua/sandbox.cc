@@ -142,6 +142,8 @@ Status Sandbox::call(int num_args, int num_results) {
   switch (tracer_.error_code) {
     case StatusCode::kUnsupported:
       return unsupported(std::move(message));
+    case StatusCode::kInvalidArgument:
+      return invalid_argument(std::move(message));
     case StatusCode::kInternal:
       return internal_error(std::move(message));
     default:

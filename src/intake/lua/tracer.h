@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -20,6 +21,7 @@
 
 namespace firstlight::intake {
 
+struct PromptScope;
 struct Visits;
 
 // Activations in front of a product with a weight are rounded like this.
@@ -62,6 +64,9 @@ struct Tracer {
   ops::Expression* traced = nullptr;  // while a traced function runs
   int32_t trace_serial = 0;
   std::set<std::string> checked_functions;  // bytecode already checked, with its traced arguments
+
+  std::deque<std::string> markup;  // prompt.markup of the modules that are loaded
+  PromptScope* prompt = nullptr;   // while a render function runs
 
   StatusCode error_code = StatusCode::kInvalidData;
 };
