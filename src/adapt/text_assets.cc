@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "formats/gguf.h"
 #include "formats/hf_directory.h"
+#include "intake/spec_renderer.h"
 #include "text/chat_template.h"
 
 namespace firstlight::adapt {
@@ -26,7 +27,7 @@ void set_tokenizer(TextAssets& assets, Result<text::Tokenizer> tokenizer, std::s
   }
 }
 
-void set_template(TextAssets& assets, std::unique_ptr<text::ChatTemplate>& slot, const text::ChatTemplateSource& source,
+void set_template(TextAssets& assets, std::unique_ptr<text::ChatRenderer>& slot, const text::ChatTemplateSource& source,
                   const std::string& where) {
   auto compiled = text::ChatTemplate::compile(source.text, where);
   if (compiled.ok()) {
@@ -133,6 +134,49 @@ void load_single_file(TextAssets& assets, const std::string& path) {
   }
 }
 
+// The model type by which specs are found; "" where nothing says it.
+Result<std::string> model_type_of(const std::string& path, const formats::Checkpoint* checkpoint,
+                                  const TextOptions& options) {
+  if (checkpoint != nullptr && checkpoint->gguf() != nullptr)
+    return intake::gguf_model_type(*checkpoint, options.intake);
+  const auto files = formats::HfDirectory::scan(path);
+  if (!files.ok()) return std::string();
+  const std::string text = FL_TRY(text_of(files->config));
+  if (text.empty()) return std::string();
+  const Json config = FL_TRY(parse_json(text).with_context(*files->config));
+  return config.is_object() && config.contains("model_type") && config["model_type"].is_string()
+             ? config["model_type"].get<std::string>()
+             : std::string();
+}
+
+// The spec's render function, where it is wanted.
+void load_renderer(TextAssets& assets, const std::string& path, const formats::Checkpoint* checkpoint,
+                   const TextOptions& options) {
+  if (options.chat == ChatSource::kTemplate) return;
+  if (options.chat == ChatSource::kAuto && assets.chat_template != nullptr) return;
+  const auto drop = [&](const std::string& why, bool fault) {
+    if (options.chat != ChatSource::kSpec) {
+      if (fault) assets.chat_template_error += "; and no render function: " + why;
+      return;
+    }
+    assets.chat_template = nullptr;
+    assets.tool_chat_template = nullptr;
+    assets.chat_template_source.clear();
+    assets.chat_template_error = why;
+  };
+  const auto model_type = model_type_of(path, checkpoint, options);
+  if (!model_type.ok()) return drop(model_type.status().to_string(), true);
+  auto renderer = intake::open_spec_renderer(options.intake, *model_type);
+  if (!renderer.ok()) return drop(renderer.status().to_string(), true);
+  if (*renderer == nullptr) {
+    return drop("not found: no spec with a render function for model_type \"" + *model_type + "\"", false);
+  }
+  assets.chat_template = *std::move(renderer);
+  assets.tool_chat_template = nullptr;
+  assets.chat_template_source = assets.chat_template->name() + " (render)";
+  if (options.chat == ChatSource::kSpec) assets.chat_template_error.clear();
+}
+
 // Special tokens that no file names by their text: by their ids.
 void fill_special_tokens(TextAssets& assets) {
   if (!assets.tokenizer) return;
@@ -159,7 +203,8 @@ Result<text::Tokenizer> TextAssets::require_tokenizer() const {
   return invalid_data("no usable tokenizer: " + tokenizer_error);
 }
 
-TextAssets load_text_assets(const std::string& path, const formats::Checkpoint* checkpoint) {
+TextAssets load_text_assets(const std::string& path, const formats::Checkpoint* checkpoint,
+                            const TextOptions& options) {
   TextAssets assets;
   std::error_code ignored;
   if (checkpoint != nullptr && checkpoint->gguf() != nullptr) {
@@ -169,6 +214,7 @@ TextAssets load_text_assets(const std::string& path, const formats::Checkpoint* 
   } else {
     load_from_directory(assets, path);
   }
+  load_renderer(assets, path, checkpoint, options);
   fill_special_tokens(assets);
   return assets;
 }

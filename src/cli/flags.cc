@@ -121,6 +121,18 @@ Result<int64_t> parse_speculate(const std::string& text) {
   return counts[0];
 }
 
+Result<adapt::TextOptions> text_options(const CommonFlags& flags) {
+  adapt::TextOptions options;
+  options.intake.spec_file = flags.spec;
+  options.intake.architectures_dir = flags.architectures;
+  if (flags.chat_format == "auto") return options;
+  if (flags.chat_format != "template" && flags.chat_format != "spec") {
+    return invalid_argument("--chat-format " + flags.chat_format + ": auto, template or spec wanted");
+  }
+  options.chat = flags.chat_format == "spec" ? adapt::ChatSource::kSpec : adapt::ChatSource::kTemplate;
+  return options;
+}
+
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text) {
   std::vector<int64_t> numbers;
   size_t start = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adapt/bring_up.h"
+#include "adapt/text_assets.h"
 #include "base/status.h"
 
 namespace firstlight::cli {
@@ -30,7 +31,9 @@ struct CommonFlags {
   bool vendor_activations = false;
   std::string spec;
   std::string architectures;
-  std::string trace;  // file for the step timers of the run, in the Chrome trace format
+  std::string chat_format = "auto";
+  std::string chat_variables;  // a JSON object
+  std::string trace;           // file for the step timers of the run, in the Chrome trace format
 };
 
 // Errors: kInvalidArgument for a value nobody knows, kUnsupported for one that this build can not do yet.
@@ -38,6 +41,9 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags);
 
 // What --speculate says: tokens guessed ahead at most; 0: none. Errors: kInvalidArgument, kUnsupported for mtp.
 Result<int64_t> parse_speculate(const std::string& text);
+
+// How the model's chats become prompts. Errors: kInvalidArgument.
+Result<adapt::TextOptions> text_options(const CommonFlags& flags);
 
 // "1,2,3" as numbers. Errors: kInvalidArgument naming the flag and the word.
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text);

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "cli/context.h"
-#include "text/chat_template.h"
+#include "text/chat_renderer.h"
 #include "text/detokenizer.h"
 #include "text/stop_strings.h"
 
@@ -114,6 +114,9 @@ Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, cons
   if (!prompt.system.empty()) context.messages.push_back({{"role", "system"}, {"content", prompt.system}});
   context.messages.push_back({{"role", "user"}, {"content", prompt.user}});
   context.special_tokens = assets.special_tokens;
+  if (!prompt.variables.empty()) {
+    context.variables = FL_TRY(parse_json(prompt.variables).with_context("--chat-variables"));
+  }
   const auto rendered = FL_TRY(assets.chat_template->render(context));
   return tokenizer.encode_segments(rendered.segments);
 }

@@ -36,10 +36,12 @@ Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::function<void(std::string_view)>& show,
                                   const GenerationLimits& limits = {});
 
-// The prompt of a chat with these messages, by the model's template; without a template, or `raw`, the user's text as
-// it is, with what the tokenizer adds. Errors: no tokenizer, or the template's.
+// The prompt of a chat with these messages, by the model's template or its spec; without either, or `raw`, the user's
+// text as it is, with what the tokenizer adds. Errors: no tokenizer, variables that are no JSON object, or the
+// renderer's.
 struct PromptText {
   std::string system, user;
+  std::string variables;  // a JSON object; empty: none
   bool raw = false;
 };
 Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, const PromptText& prompt);

@@ -119,6 +119,17 @@ void add_speculate_flag(CLI::App* sub, std::string& speculate) {
       "off (the default), or ngram[:N]: up to N tokens guessed ahead from the text so far, the same output");
 }
 
+void add_chat_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--chat-format", common.chat_format,
+                  "template (the checkpoint's), spec (its render function) or auto: the template where there is one")
+      ->capture_default_str();
+}
+
+void add_chat_variables_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--chat-variables", common.chat_variables,
+                  "further variables of the prompt, as a JSON object: {\"enable_thinking\": false}");
+}
+
 void add_trace_flag(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
 }
@@ -229,6 +240,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_compute_flags(run, common);
   add_invariant_flag(run, common);
   add_trace_flag(run, common);
+  add_chat_flag(run, common);
+  add_chat_variables_flag(run, common);
   auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
   run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
   auto* system = run->add_option("-s,--system", line.run.system, "the system message")->excludes("--tokens");
@@ -282,6 +295,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_invariant_flag(serve, common);
   add_speculate_flag(serve, line.serve.speculate);
   add_trace_flag(serve, common);
+  add_chat_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context,
                     "tokens of prompt and output together (default: the model's, or what fits)");
@@ -371,13 +385,17 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   tokenize->add_flag("--no-special", line.tokenize.no_special, "add no BOS, EOS and the like");
 
   CLI::App* render =
-      add_verb(app, line, "render", "a chat template applied", [&] { return verb_render(common, line.render); });
+      add_verb(app, line, "render", "the prompt of a chat", [&] { return verb_render(common, line.render); });
   render->add_option("MODEL", common.model, "whose template (may be left out with --template)");
   render->add_option("--messages", line.render.messages, "JSON file: a list of messages");
   render->add_option("--tools", line.render.tools, "JSON file: a list of tools");
   render->add_flag("--no-generation-prompt", line.render.no_generation_prompt);
   render->add_option("--template", line.render.template_file, "a template file");
   render->add_option("--context", line.render.context, "JSON file: the variables the template sees");
+  render->add_option("--spec", common.spec, "take the render function of this spec");
+  render->add_option("--architectures", common.architectures, "read specs from this directory");
+  add_chat_flag(render, common);
+  add_chat_variables_flag(render, common);
 
   CLI::App* convert = add_verb(app, line, "convert", "GGUF to Hugging Face layout; weights to INT8, INT4, FP8, MXFP4",
                                [&] { return verb_convert(common, line.convert); });

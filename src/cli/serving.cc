@@ -15,7 +15,7 @@
 #include "cli/context.h"
 #include "server/engine_generator.h"
 #include "server/readiness_keeper.h"
-#include "text/chat_template.h"
+#include "text/chat_renderer.h"
 
 namespace firstlight::cli {
 namespace {

@@ -12,6 +12,7 @@ namespace firstlight::cli {
 Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::BucketSize> buckets,
                              adapt::Hidden hidden) {
   adapt::BringUpOptions options = FL_TRY(bring_up_options(flags));
+  const adapt::TextOptions text = FL_TRY(text_options(flags));
   if (!buckets.empty()) options.buckets = std::move(buckets);
   options.hidden = hidden;
   Session session;
@@ -26,7 +27,7 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
   const Status& generated = session.loaded->executor->generated_status();
   if (options.generated == runtime::GeneratedMode::kWait && !generated.ok())
     std::fprintf(stderr, "warning: no generated kernels: %s\n", generated.message().c_str());
-  session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get());
+  session.text = adapt::load_text_assets(flags.model, session.loaded->checkpoint.get(), text);
   for (const std::string& warning : session.loaded->checkpoint->warnings()) {
     std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// render: a chat template applied, the model's or a file.
+// render: the prompt of a chat, by the model's template, its spec, or a template file.
 #include <cstdio>
 #include "adapt/text_assets.h"
 #include "base/file_map.h"
@@ -23,6 +23,9 @@ Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags
   context.messages = FL_TRY(read_json(flags.messages));
   if (!flags.tools.empty()) context.tools = FL_TRY(read_json(flags.tools));
   context.add_generation_prompt = !flags.no_generation_prompt;
+  if (!common.chat_variables.empty()) {
+    context.variables = FL_TRY(parse_json(common.chat_variables).with_context("--chat-variables"));
+  }
   if (!flags.template_file.empty()) {
     const std::string source = FL_TRY(read_text_file(flags.template_file));
     return FL_TRY(text::ChatTemplate::compile(source, flags.template_file)).render(context);
@@ -31,7 +34,8 @@ Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags
   const bool gguf = common.model.ends_with(".gguf");
   std::optional<formats::Checkpoint> checkpoint;
   if (gguf) checkpoint = FL_TRY(formats::Checkpoint::open(common.model));
-  const adapt::TextAssets assets = adapt::load_text_assets(common.model, gguf ? &*checkpoint : nullptr);
+  const adapt::TextAssets assets =
+      adapt::load_text_assets(common.model, gguf ? &*checkpoint : nullptr, FL_TRY(text_options(common)));
   const auto& chosen =
       !context.tools.is_null() && assets.tool_chat_template ? assets.tool_chat_template : assets.chat_template;
   if (!chosen) return invalid_data(common.model + ": no usable chat template: " + assets.chat_template_error);
@@ -44,7 +48,14 @@ Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags
 Result<int> verb_render(const CommonFlags& common, const RenderFlags& flags) {
   const text::RenderedPrompt prompt = FL_TRY(render(common, flags));
   if (common.json) {
-    print_json({{"text", prompt.text()}, {"thinking_open", prompt.thinking_open}});
+    Json segments = Json::array();
+    for (const text::Segment& segment : prompt.segments) {
+      segments.push_back({{"text", segment.text}, {"trusted", segment.trusted}});
+    }
+    print_json({{"text", prompt.text()},
+                {"thinking_open", prompt.thinking_open},
+                {"thinking_close_tag", prompt.thinking_open ? Json(prompt.thinking_close_tag) : Json()},
+                {"segments", std::move(segments)}});
   } else {
     std::printf("%s", prompt.text().c_str());
   }

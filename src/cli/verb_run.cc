@@ -45,6 +45,9 @@ void note_flags_without_effect(const CommonFlags& common, const RunFlags& flags)
                  "note: --temperature 0 takes the likeliest token; --top-k, --top-p, --min-p and --seed change "
                  "nothing\n");
   }
+  if (!common.chat_variables.empty() && (flags.raw || !flags.tokens.empty())) {
+    std::fprintf(stderr, "note: --chat-variables is for chats; --raw and --tokens have no use for it\n");
+  }
   if (sampling.logprobs >= 0 && !common.json) std::fprintf(stderr, "note: --logprobs shows with --json alone\n");
 }
 
@@ -104,8 +107,9 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
   Session session = FL_TRY(open_session(common));
   if (flags.tokens.empty()) {
-    request.prompt =
-        FL_TRY(encode_prompt(session.text, {.system = flags.system, .user = flags.prompt, .raw = flags.raw}));
+    request.prompt = FL_TRY(encode_prompt(
+        session.text,
+        {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}));
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;

@@ -150,7 +150,7 @@ class GateRunner {
   Status load(Gate& gate) {
     loaded().pool = FL_TRY(ThreadPool::create({.num_threads = bring_up_.num_threads}));
     loaded().executor = FL_TRY(adapt::load(*loaded().checkpoint, std::move(plan_), *loaded().pool, bring_up_, target_));
-    result_.text = adapt::load_text_assets(path_, loaded().checkpoint.get());
+    result_.text = adapt::load_text_assets(path_, loaded().checkpoint.get(), {.intake = bring_up_.intake});
     const auto& memory = loaded().executor->memory();
     gate.passed = true;
     gate.summary = format("%.1f MB of weights made, %.1f MB read in place, %d threads",

@@ -272,6 +272,20 @@ Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOpti
   return model;
 }
 
+Result<std::string> gguf_model_type(const formats::Checkpoint& checkpoint, const IntakeOptions& options) {
+  if (checkpoint.gguf() == nullptr) return invalid_argument(checkpoint.files().at(0) + " is no GGUF file");
+  const SpecStore store = FL_TRY(open_store(options));
+  const Source source = FL_TRY(gguf_source(checkpoint));
+  const Quantisation quantisation;
+  return find_model_type({.specs = &store,
+                          .tensors = &source.tensors,
+                          .quantisation = &quantisation,
+                          .gguf = source.gguf,
+                          .read_floats = source.read_floats,
+                          .limits = limits_of(options)},
+                         source.config);
+}
+
 Result<Model> trace_model(const ModelDescription& description, const std::vector<TensorHeader>* tensors,
                           const IntakeOptions& options) {
   Source source{.config = FL_TRY(parse_config_tree(description.config).with_context(description.config_name)),

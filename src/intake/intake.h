@@ -69,7 +69,11 @@ struct TensorHeader {
 // file and line).
 Result<Model> load_model(const formats::Checkpoint& checkpoint, const IntakeOptions& options = {});
 
-// The same from a description alone. `tensors` null: every tensor the spec asks for is taken to exist as asked, in
+// The model_type that gguf.lua makes of a GGUF's architecture. Errors: as load_model's; kInvalidArgument for other
+// files.
+Result<std::string> gguf_model_type(const formats::Checkpoint& checkpoint, const IntakeOptions& options = {});
+
+// load_model from a description alone. `tensors` null: every tensor the spec asks for is taken to exist as asked, in
 // BF16; else the list is complete.
 Result<Model> trace_model(const ModelDescription& description, const std::vector<TensorHeader>* tensors,
                           const IntakeOptions& options = {});

@@ -67,21 +67,29 @@ class Runner {
   }
 
   Result<Trace> run() {
-    sandbox_ = FL_TRY(Sandbox::create(input_.limits, *input_.specs, tracer_));
-    state_ = sandbox_->state();
-    lua_register(state_, "architecture", &declare_architecture);
-    lua_register(state_, "fact", &declare_fact);
-    if (input_.gguf) {
-      open_gguf_access(state_);
-      FL_TRY(map_gguf());
-    }
+    FL_TRY(open());
     FL_TRY(find_spec());
     FL_TRY(guarded(&Runner::trace_model));
     if (input_.released) FL_TRY(guarded(&Runner::release_weights));
     return finish();
   }
 
+  Result<std::string> model_type() {
+    FL_TRY(open());
+    return text_key("model_type");
+  }
+
  private:
+  Status open() {
+    sandbox_ = FL_TRY(Sandbox::create(input_.limits, *input_.specs, tracer_));
+    state_ = sandbox_->state();
+    lua_register(state_, "architecture", &declare_architecture);
+    lua_register(state_, "fact", &declare_fact);
+    if (!input_.gguf) return ok_status();
+    open_gguf_access(state_);
+    return map_gguf();
+  }
+
   // Runs a member function inside lua_pcall, so that whatever it raises becomes a Status.
   Status guarded(void (Runner::*body)()) {
     body_ = body;
@@ -338,6 +346,10 @@ class Runner {
 }  // namespace
 
 Result<Trace> run_trace(const TraceInput& input, const ConfigNode& config) { return Runner(input, config).run(); }
+
+Result<std::string> find_model_type(const TraceInput& input, const ConfigNode& config) {
+  return Runner(input, config).model_type();
+}
 
 Result<std::map<std::string, std::vector<std::string>>> matched_types(const SpecStore& specs,
                                                                       const SandboxLimits& limits) {

@@ -53,6 +53,9 @@ struct Trace {
 // Errors: as load_model's, but coverage is not judged here.
 Result<Trace> run_trace(const TraceInput& input, const ConfigNode& config);
 
+// config.model_type, of a GGUF as gguf.lua derives it. Errors: as run_trace's.
+Result<std::string> find_model_type(const TraceInput& input, const ConfigNode& config);
+
 // The model types each spec says it matches, by path.
 Result<std::map<std::string, std::vector<std::string>>> matched_types(const SpecStore& specs,
                                                                       const SandboxLimits& limits);

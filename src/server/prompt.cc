@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "text/chat_template.h"
+#include "text/chat_renderer.h"
 
 namespace firstlight::server {
 namespace {
@@ -25,7 +25,7 @@ std::string content_text(const Json& message) {
 }
 
 // "developer" is a newer name of "system" that few templates know and the others drop without a word.
-void rename_unknown_developer(const text::ChatTemplate& chat_template, text::ChatContext& context) {
+void rename_unknown_developer(const text::ChatRenderer& chat_template, text::ChatContext& context) {
   for (Json& message : context.messages) {
     if (message["role"] != "developer") continue;
     const auto rendered = chat_template.render(context);
@@ -35,7 +35,7 @@ void rename_unknown_developer(const text::ChatTemplate& chat_template, text::Cha
 
 ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::RenderedPrompt& rendered) {
   const bool has_tools = request.tools.is_array();
-  const text::ChatTemplate* chat_template =
+  const text::ChatRenderer* chat_template =
       has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
   if (chat_template == nullptr) {
     return {400, "model '" + model.name + "' has no chat template; /v1/completions takes raw prompts", "messages", ""};

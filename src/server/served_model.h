@@ -13,7 +13,7 @@
 #include "text/tokenizer.h"
 
 namespace firstlight::text {
-class ChatTemplate;
+class ChatRenderer;
 }
 
 namespace firstlight::server {
@@ -31,8 +31,8 @@ struct ServedModel {
   std::string name;
   Generator* generator = nullptr;
   text::Tokenizer tokenizer;                                        // a copy shares its tables
-  const text::ChatTemplate* chat_template = nullptr;                // null: chat requests are refused
-  const text::ChatTemplate* tool_template = nullptr;                // for requests with tools; null: the same
+  const text::ChatRenderer* chat_template = nullptr;                // null: chat requests are refused
+  const text::ChatRenderer* tool_template = nullptr;                // for requests with tools; null: the same
   std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token", … for the template
   int64_t context = 2048;   // tokens of prompt and output together that the engine takes
   int64_t max_context = 0;  // the longest that would fit beside the model; 0: not known

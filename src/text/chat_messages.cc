@@ -55,13 +55,14 @@ Result<Json> normalize_arguments(const Json& arguments, bool as_string) {
     } else {
       Result<Json> parsed = parse_json(text);
       if (!parsed.ok()) return invalid_argument("tool call arguments: " + parsed.status().message());
-      if (as_string) return arguments;
       value = *std::move(parsed);
     }
   }
   if (value.is_null()) value = Json::object();
   if (!value.is_object()) return invalid_argument("tool call arguments must be a JSON object");
-  return as_string ? Json(dump_json(value)) : value;
+  if (!as_string) return value;
+  // A text that the client sent stays byte for byte.
+  return arguments.is_string() && !arguments.get_ref<const std::string&>().empty() ? arguments : Json(dump_json(value));
 }
 
 Result<Json> normalize_calls(const Json& calls, const MessageForm& form) {

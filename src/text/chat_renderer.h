@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From messages to a prompt, by whatever a model has for it: a template (chat_template.h) or a function of its spec
-// (intake/spec_renderer.h). The result says which bytes are the renderer's own and which came from outside, so that only
-// the former can become control tokens. Heavy header (base/json.h): include it in .cc files only.
+// (intake/spec_renderer.h). The result says which bytes are the renderer's own and which came from outside, so that
+// only the former can become control tokens. Heavy header (base/json.h): include it in .cc files only.
 #pragma once
 
 #include <cstdint>

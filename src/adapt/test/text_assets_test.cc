@@ -5,14 +5,14 @@
 
 #include "adapt/test/golden_model.h"
 #include "formats/gguf_writer.h"
-#include "text/chat_template.h"
+#include "text/chat_renderer.h"
 
 namespace firstlight::adapt {
 namespace {
 
 const std::string kTemplate = "{% for m in messages %}{{ bos_token }}{{ m.content }}{% endfor %}";
 
-std::string rendered(const std::unique_ptr<text::ChatTemplate>& chat, const TextAssets& assets) {
+std::string rendered(const std::unique_ptr<text::ChatRenderer>& chat, const TextAssets& assets) {
   text::ChatContext context;
   context.messages.push_back({{"role", "user"}, {"content", "hi"}});
   context.special_tokens = assets.special_tokens;

@@ -348,8 +348,7 @@ void push_json(lua_State* state, const Json& json) {
 }
 
 void open_prompts(lua_State* state) {
-  const luaL_Reg object[] = {
-      {"__index", &index_object}, {"__len", &length}, {"__pairs", &pairs}, {nullptr, nullptr}};
+  const luaL_Reg object[] = {{"__index", &index_object}, {"__len", &length}, {"__pairs", &pairs}, {nullptr, nullptr}};
   new_kind(state, kJsonObject, object);
   const luaL_Reg list[] = {{"__index", &index_list}, {"__len", &length}, {"__pairs", &pairs}, {nullptr, nullptr}};
   new_kind(state, kJsonList, list);

@@ -17,9 +17,7 @@ namespace {
 
 constexpr int64_t kFrozen = 1751112000;  // 2025-06-28 12:00:00 UTC
 
-std::string shared(const std::string& path) {
-  return std::string(FL_SOURCE_DIR) + "/../shared/data/goldens/" + path;
-}
+std::string shared(const std::string& path) { return std::string(FL_SOURCE_DIR) + "/../shared/data/goldens/" + path; }
 
 std::string read(const std::string& path) {
   const auto text = read_text_file(path);
@@ -56,8 +54,8 @@ std::string prompt_of(const std::string& model_type, const text::ChatContext& co
 // "" where both are the same, else a window around the first byte that differs.
 std::string difference(const std::string& found, const std::string& wanted) {
   if (found == wanted) return "";
-  const auto at = static_cast<size_t>(
-      std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end()).first - found.begin());
+  const auto at = static_cast<size_t>(std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end()).first -
+                                      found.begin());
   const size_t begin = at < 60 ? 0 : at - 60;
   return "at byte " + std::to_string(at) + ": found ..." + found.substr(begin, 140) + "... wanted ..." +
          wanted.substr(begin, 140) + "...";
@@ -76,9 +74,10 @@ TEST(RenderGolden, DeepSeek) {
     const char* input;
     const char* output;
   };
-  for (const Case& one : {Case{"deepseek_v32", "deepseek_v32/test_input.json", "deepseek_v32/test_output_vllm_parity.txt"},
-                          Case{"deepseek_v4", "deepseek_v4/test_input_1.json", "deepseek_v4/test_output_1.txt"},
-                          Case{"deepseek_v4", "deepseek_v4/test_input_2.json", "deepseek_v4/test_output_2.txt"}}) {
+  for (const Case& one :
+       {Case{"deepseek_v32", "deepseek_v32/test_input.json", "deepseek_v32/test_output_vllm_parity.txt"},
+        Case{"deepseek_v4", "deepseek_v4/test_input_1.json", "deepseek_v4/test_output_1.txt"},
+        Case{"deepseek_v4", "deepseek_v4/test_input_2.json", "deepseek_v4/test_output_2.txt"}}) {
     text::ChatContext context = context_of(parse_json(read(shared(one.input))).value());
     context.variables = {{"thinking", true}};
     context.add_generation_prompt = false;  // each ends in an answer
@@ -98,11 +97,14 @@ TEST(RenderGolden, HarmonyChats) {
   if (!std::filesystem::exists(shared("harmony"))) GTEST_SKIP() << "needs shared data: goldens/harmony";
   for (const std::string name : {"simple_user", "drop_analysis", "developer_tools", "assistant_history"}) {
     const auto context = context_of(parse_json(read(shared("harmony/" + name + ".json"))).value());
-    EXPECT_EQ(difference(prompt_of("gpt_oss", context), without_last_break(read(shared("harmony/" + name + ".txt")))), "") << name;
+    EXPECT_EQ(difference(prompt_of("gpt_oss", context), without_last_break(read(shared("harmony/" + name + ".txt")))),
+              "")
+        << name;
   }
 }
 
-// Those of the format's own library. Its inputs are calls of that library; harmony_requests.json says each as a request.
+// Those of the format's own library. Its inputs are calls of that library; harmony_requests.json says each as a
+// request.
 TEST(RenderGolden, HarmonyLibrary) {
   if (!std::filesystem::exists(shared("openai-harmony"))) GTEST_SKIP() << "needs shared data: goldens/openai-harmony";
   const Json data =
