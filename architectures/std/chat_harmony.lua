@@ -8,6 +8,7 @@ local builtin = require "std.chat_harmony_tools"
 
 local mark = prompt.markup
 local START, MESSAGE, CHANNEL = mark "<|start|>", mark "<|message|>", mark "<|channel|>"
+local OPENING = mark "<|start|>assistant"
 local END, CALL, CONSTRAIN = mark "<|end|>", mark "<|call|>", mark "<|constrain|>"
 
 -- The words of a list variable; nil where it is not given.
@@ -152,5 +153,5 @@ return function(c, write)
   if developer ~= "" then write_item(write, { author = "developer", content = developer }) end
   if chat.flag(c, true, "drop_analysis") then items = drop_stale(items) end
   for _, item in ipairs(items) do write_item(write, item) end
-  if c.add_generation_prompt then write(START, "assistant") end
+  if c.add_generation_prompt then write(OPENING) end
 end

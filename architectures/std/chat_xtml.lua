@@ -6,6 +6,8 @@ local chat = require "std.chat"
 
 local mark = prompt.markup
 local OPEN, CLOSE, SEP, FINISH = mark "<|open|>", mark "<|close|>", mark "<|sep|>", mark "<|end_of_msg|>"
+local OPENING = mark '<|open|>message role="assistant"<|sep|>'
+local THINK, RESPOND = mark "<|open|>think<|sep|>", mark "<|open|>response<|sep|>"
 
 local efforts = { "low", "high", "max" }
 local effort_words = [[
@@ -151,7 +153,6 @@ return function(c, write)
   end
   if c.response_format then write_format(write, c.response_format) end
   if not c.add_generation_prompt then return end
-  open_tag(write, "message", { { "role", "assistant" } })
-  open_tag(write, thinking and "think" or "response")
+  write(OPENING, thinking and THINK or RESPOND)
   return thinking and "<|close|>think<|sep|>" or nil
 end

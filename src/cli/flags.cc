@@ -125,11 +125,11 @@ Result<adapt::TextOptions> text_options(const CommonFlags& flags) {
   adapt::TextOptions options;
   options.intake.spec_file = flags.spec;
   options.intake.architectures_dir = flags.architectures;
-  if (flags.chat_format == "auto") return options;
-  if (flags.chat_format != "template" && flags.chat_format != "spec") {
-    return invalid_argument("--chat-format " + flags.chat_format + ": auto, template or spec wanted");
+  if (flags.prompt_from == "auto") return options;
+  if (flags.prompt_from != "template" && flags.prompt_from != "spec") {
+    return invalid_argument("--prompt-from " + flags.prompt_from + ": auto, template or spec wanted");
   }
-  options.chat = flags.chat_format == "spec" ? adapt::ChatSource::kSpec : adapt::ChatSource::kTemplate;
+  options.chat = flags.prompt_from == "spec" ? adapt::ChatSource::kSpec : adapt::ChatSource::kTemplate;
   return options;
 }
 

@@ -31,7 +31,7 @@ struct CommonFlags {
   bool vendor_activations = false;
   std::string spec;
   std::string architectures;
-  std::string chat_format = "auto";
+  std::string prompt_from = "auto";
   std::string chat_variables;  // a JSON object
   std::string trace;           // file for the step timers of the run, in the Chrome trace format
 };

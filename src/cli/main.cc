@@ -120,7 +120,7 @@ void add_speculate_flag(CLI::App* sub, std::string& speculate) {
 }
 
 void add_chat_flag(CLI::App* sub, CommonFlags& common) {
-  sub->add_option("--chat-format", common.chat_format,
+  sub->add_option("--prompt-from", common.prompt_from,
                   "template (the checkpoint's), spec (its render function) or auto: the template where there is one")
       ->capture_default_str();
 }

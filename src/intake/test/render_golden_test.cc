@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 
@@ -122,6 +123,25 @@ TEST(RenderGolden, HarmonyLibrary) {
     ++files;
   }
   EXPECT_EQ(files, data["cases"].size() + data["parser_inputs"].size());
+}
+
+std::string fingerprint(const std::string& text) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  char out[40];
+  std::snprintf(out, sizeof out, "%zu:%016llx", text.size(), static_cast<unsigned long long>(hash));
+  return out;
+}
+
+// Drawn conversations against the encoders of the formats' makers (tools/golden/prompts.py).
+TEST(RenderGolden, DrawnConversations) {
+  const Json cases = parse_json(read(std::string(FL_SOURCE_DIR) + "/src/intake/test/data/drawn_prompts.json")).value();
+  EXPECT_EQ(cases.size(), 60U);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string family = cases[i]["family"].get<std::string>();
+    const std::string prompt = prompt_of(family, context_of(cases[i]["request"]));
+    EXPECT_EQ(fingerprint(prompt), cases[i]["prompt"].get<std::string>()) << family << " case " << i << "\n" << prompt;
+  }
 }
 
 }  // namespace
