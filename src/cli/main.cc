@@ -390,6 +390,8 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   render->add_option("--messages", line.render.messages, "JSON file: a list of messages");
   render->add_option("--tools", line.render.tools, "JSON file: a list of tools");
   render->add_flag("--no-generation-prompt", line.render.no_generation_prompt);
+  render->add_flag("--continue-final-message", line.render.continue_final_message,
+                   "end with the words of the last message, an assistant's");
   render->add_option("--template", line.render.template_file, "a template file");
   render->add_option("--context", line.render.context, "JSON file: the variables the template sees");
   render->add_option("--spec", common.spec, "take the render function of this spec");

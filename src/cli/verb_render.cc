@@ -13,6 +13,11 @@ namespace {
 
 Result<Json> read_json(const std::string& path) { return parse_json(FL_TRY(read_text_file(path))).with_context(path); }
 
+Result<text::RenderedPrompt> render_by(const text::ChatRenderer& renderer, const text::ChatContext& context,
+                                       const RenderFlags& flags) {
+  return flags.continue_final_message ? text::render_continuation(renderer, context) : renderer.render(context);
+}
+
 Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags& flags) {
   if (!flags.template_file.empty() && !flags.context.empty()) {
     const std::string source = FL_TRY(read_text_file(flags.template_file));
@@ -28,7 +33,7 @@ Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags
   }
   if (!flags.template_file.empty()) {
     const std::string source = FL_TRY(read_text_file(flags.template_file));
-    return FL_TRY(text::ChatTemplate::compile(source, flags.template_file)).render(context);
+    return render_by(FL_TRY(text::ChatTemplate::compile(source, flags.template_file)), context, flags);
   }
   if (common.model.empty()) return invalid_argument("MODEL, or --template, wanted");
   const bool gguf = common.model.ends_with(".gguf");
@@ -40,7 +45,7 @@ Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags
       !context.tools.is_null() && assets.tool_chat_template ? assets.tool_chat_template : assets.chat_template;
   if (!chosen) return invalid_data(common.model + ": no usable chat template: " + assets.chat_template_error);
   context.special_tokens = assets.special_tokens;
-  return chosen->render(context);
+  return render_by(*chosen, context, flags);
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ struct RenderFlags {
   std::string template_file;
   std::string context;
   bool no_generation_prompt = false;
+  bool continue_final_message = false;
 };
 struct PerplexityFlags {
   std::string file;

@@ -276,8 +276,11 @@ void read_tools(FieldReader& fields, ApiRequest& request) {
 }
 
 void read_template_fields(FieldReader& fields, ApiRequest& request) {
-  request.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  fields.accept_only("continue_final_message", false, "end with a user message");
+  request.continue_final_message = fields.boolean("continue_final_message", false);
+  request.add_generation_prompt = fields.boolean("add_generation_prompt", !request.continue_final_message);
+  if (request.continue_final_message && request.add_generation_prompt) {
+    fields.fail("add_generation_prompt", "true, and continue_final_message: a prompt ends in one way");
+  }
   if (const Json* variables = fields.find("chat_template_kwargs")) {
     if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object wanted");
     request.template_variables = *variables;

@@ -45,6 +45,7 @@ struct ApiRequest {
   Json tools;  // an array or null
   Json template_variables = Json::object();
   bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the answer goes on from the last message, an assistant's
 
   // Completions.
   std::vector<RawPrompt> prompts;

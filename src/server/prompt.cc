@@ -47,11 +47,13 @@ ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::
   context.variables = request.template_variables;
   context.special_tokens = model.special_tokens;
   rename_unknown_developer(*chat_template, context);
-  auto text = chat_template->render(context);
+  auto text = request.continue_final_message ? text::render_continuation(*chat_template, context)
+                                             : chat_template->render(context);
   if (!text.ok()) return in_field("messages", text.status());
   if (has_tools) {
     context.tools = nullptr;
-    const auto without = chat_template->render(context);
+    const auto without = request.continue_final_message ? text::render_continuation(*chat_template, context)
+                                                        : chat_template->render(context);
     if (without.ok() && without->text() == text->text()) {
       return unsupported_field("tools", "the model's chat template has no place for them");
     }

@@ -63,4 +63,9 @@ class ChatRenderer {
   ChatRenderer& operator=(ChatRenderer&&) = default;
 };
 
+// The prompt that ends with the words of the last message, an assistant's, for the model to go on from: the prompt of
+// all messages, cut behind them. Errors: as render()'s; kInvalidArgument where the last message is no assistant's with
+// text and without calls, or the format does not end with its words.
+Result<RenderedPrompt> render_continuation(const ChatRenderer& renderer, ChatContext context);
+
 }  // namespace firstlight::text

@@ -108,6 +108,14 @@ def check_served(folder, family, pieces):
             status, answer = chat(port, lost, chat_template_kwargs=variables)
             assert status == 400 and "messages[1]" in answer["error"]["message"], answer
             assert answer["error"]["param"] == "messages", answer
+        begun = [*QUESTION, {"role": "assistant", "content": "hi, "}]
+        prompt = render(folder, begun, variables, "--continue-final-message")
+        assert prompt["text"].endswith("hi, ") and not prompt["thinking_open"], prompt["text"]
+        status, answer = chat(port, begun, chat_template_kwargs=variables, continue_final_message=True)
+        assert status == 200 and answer["usage"]["prompt_tokens"] == count_tokens(prompt), answer
+        status, answer = chat(port, QUESTION, chat_template_kwargs=variables, continue_final_message=True)
+        assert status == 400 and "messages[0]" in answer["error"]["message"], answer
+
         status, answer = chat(port, QUESTION, chat_template_kwargs={**variables, "reasoning_effort": 7})
         assert status == 400 and "reasoning_effort" in answer["error"]["message"], answer
     finally:

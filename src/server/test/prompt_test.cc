@@ -83,6 +83,18 @@ TEST_F(PromptTest, ADeveloperIsTheSystemWhereTheTemplateKnowsNone) {
   EXPECT_EQ(text(), "<bos><turn>developer:rules<end><turn>user:a<end><turn>assistant:");
 }
 
+TEST_F(PromptTest, AnAnswerMayGoOnFromTheLastMessage) {
+  ASSERT_TRUE(prepare(Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "I <end> "}], "continue_final_message": true})")
+                  .ok());
+  EXPECT_EQ(text(), "<bos><turn>user:a<end><turn>assistant:I <end> ");
+  EXPECT_EQ(std::count(prompts[0].ids.begin(), prompts[0].ids.end(), fake::kEnd), 1) << "its words are text";
+  const ApiError error = prepare(
+      Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}], "continue_final_message": true})");
+  EXPECT_EQ(error.http_status, 400);
+  EXPECT_NE(error.message.find("messages[0]"), std::string::npos) << error.message;
+}
+
 TEST_F(PromptTest, WithoutATemplateThereIsNoChat) {
   model.chat_template = nullptr;
   const ApiError error = prepare(Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}]})");
