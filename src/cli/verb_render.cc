@@ -21,7 +21,8 @@ Result<text::RenderedPrompt> render_by(const text::ChatRenderer& renderer, const
 Result<text::RenderedPrompt> render(const CommonFlags& common, const RenderFlags& flags) {
   if (!flags.template_file.empty() && !flags.context.empty()) {
     if (flags.continue_final_message || !common.chat_variables.empty()) {
-      return invalid_argument("--context shows the template all it gets: no --chat-variables, --continue-final-message");
+      return invalid_argument(
+          "--context shows the template all it gets: no --chat-variables, --continue-final-message");
     }
     const std::string source = FL_TRY(read_text_file(flags.template_file));
     return text::render_template(source, FL_TRY(read_text_file(flags.context)));
