@@ -18,6 +18,7 @@ from serve_test import free_port, request, wait_until_ready
 DATA = pathlib.Path(__file__).resolve().parent.parent / "golden" / "data"
 MARKS = re.compile(r"<[^<>]*>|｜DSML｜")
 QUESTION = [{"role": "user", "content": "hi there"}]
+BEGUN = [*QUESTION, {"role": "assistant", "content": "hi, "}]
 FAMILIES = {
     # family: (golden, what the prompt ends with, variables that change it)
     "gpt_oss": ("<|start|>assistant", {"reasoning_effort": "high"}),
@@ -108,10 +109,9 @@ def check_served(folder, family, pieces):
             status, answer = chat(port, lost, chat_template_kwargs=variables)
             assert status == 400 and "messages[1]" in answer["error"]["message"], answer
             assert answer["error"]["param"] == "messages", answer
-        begun = [*QUESTION, {"role": "assistant", "content": "hi, "}]
-        prompt = render(folder, begun, variables, "--continue-final-message")
+        prompt = render(folder, BEGUN, variables, "--continue-final-message")
         assert prompt["text"].endswith("hi, ") and not prompt["thinking_open"], prompt["text"]
-        status, answer = chat(port, begun, chat_template_kwargs=variables, continue_final_message=True)
+        status, answer = chat(port, BEGUN, chat_template_kwargs=variables, continue_final_message=True)
         assert status == 200 and answer["usage"]["prompt_tokens"] == count_tokens(prompt), answer
         status, answer = chat(port, QUESTION, chat_template_kwargs=variables, continue_final_message=True)
         assert status == 400 and "messages[0]" in answer["error"]["message"], answer
@@ -134,7 +134,7 @@ def check_family(family):
         assert plain["text"].endswith(ending), plain["text"]
         assert plain["text"] != changed["text"], f"{other} changes nothing"
         assert plain["thinking_open"] == (plain["thinking_close_tag"] is not None) == ending.endswith("<think>")
-        pieces = make_tokenizer(folder, [plain, changed])
+        pieces = make_tokenizer(folder, [plain, changed, render(folder, BEGUN, variables)])
         known = set(pieces) | {m for m in pieces}
         shown = program("tokenize", folder, "--decode",
                         ",".join(map(str, json.loads(program("tokenize", folder, "-t", plain["text"], "--json"))["ids"])))
