@@ -89,8 +89,8 @@ TEST_F(PromptTest, AnAnswerMayGoOnFromTheLastMessage) {
                   .ok());
   EXPECT_EQ(text(), "<bos><turn>user:a<end><turn>assistant:I <end> ");
   EXPECT_EQ(std::count(prompts[0].ids.begin(), prompts[0].ids.end(), fake::kEnd), 1) << "its words are text";
-  const ApiError error = prepare(
-      Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}], "continue_final_message": true})");
+  const ApiError error =
+      prepare(Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}], "continue_final_message": true})");
   EXPECT_EQ(error.http_status, 400);
   EXPECT_NE(error.message.find("messages[0]"), std::string::npos) << error.message;
 }
