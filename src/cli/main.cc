@@ -252,6 +252,9 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
                   "tokens of prompt and output together (default: the model's, or what fits)");
   run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
+  run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file");
+  run->add_option("--regex", line.run.regex, "the output matches this regular expression, whole");
+  run->add_option("--grammar", line.run.grammar, "the output is a text of the grammar in this file");
   run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
   add_speculate_flag(run, line.run.speculate);
   add_sampling_flags(run, line.run.sampling);

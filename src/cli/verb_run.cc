@@ -3,11 +3,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <optional>
+#include <utility>
 
+#include "base/file_map.h"
 #include "base/json.h"
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "text/grammar/constraint.h"
 
 namespace firstlight::cli {
 namespace {
@@ -49,6 +53,27 @@ void note_flags_without_effect(const CommonFlags& common, const RunFlags& flags)
     std::fprintf(stderr, "note: --chat-variables is for chats; --raw and --tokens have no use for it\n");
   }
   if (sampling.logprobs >= 0 && !common.json) std::fprintf(stderr, "note: --logprobs shows with --json alone\n");
+}
+
+using text::grammar::ConstraintSpec;
+
+// What the output has to be, where a flag says it.
+Result<std::optional<ConstraintSpec>> constraint_of(const RunFlags& flags) {
+  std::optional<ConstraintSpec> spec;
+  const auto set = [&](ConstraintSpec::Kind kind, std::string text) -> Status {
+    if (spec) return invalid_argument("one of --json-schema, --regex and --grammar wanted");
+    spec = {kind, std::move(text)};
+    return ok_status();
+  };
+  if (!flags.json_schema.empty()) {
+    FL_TRY(set(ConstraintSpec::Kind::kJsonSchema, FL_TRY(read_text_file(flags.json_schema))));
+  }
+  if (!flags.regex.empty()) FL_TRY(set(ConstraintSpec::Kind::kRegex, flags.regex));
+  if (!flags.grammar.empty()) FL_TRY(set(ConstraintSpec::Kind::kGrammar, FL_TRY(read_text_file(flags.grammar))));
+  if (spec && flags.ignore_eos) {
+    return invalid_argument("--ignore-eos beside --json-schema, --regex or --grammar, which say what ends the output");
+  }
+  return spec;
 }
 
 Json logprob_json(const request::TokenEvent& event) {
@@ -102,6 +127,7 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (flags.max_tokens < 1) {
     return invalid_argument("--max-tokens " + std::to_string(flags.max_tokens) + ": 1 or more wanted");
   }
+  const auto constraint = FL_TRY(constraint_of(flags));
   note_flags_without_effect(common, flags);
   if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids("--stop-ids", flags.stop_ids));
   if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
@@ -110,6 +136,11 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
     request.prompt = FL_TRY(encode_prompt(
         session.text,
         {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}));
+  }
+  if (constraint) {
+    const auto tokenizer = FL_TRY(session.text.require_tokenizer().with_context("a constraint"));
+    text::grammar::ConstraintCompiler compiler(tokenizer);
+    request.mask = FL_TRY(compiler.compile(*constraint))->make_mask();
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;

@@ -92,6 +92,9 @@ struct RunFlags {
   std::string stop_ids;
   bool ignore_eos = false;
   std::string speculate;
+  std::string json_schema;  // file
+  std::string regex;
+  std::string grammar;  // file
   SamplingFlags sampling;
 };
 struct LogitsFlags {

@@ -91,14 +91,15 @@ bool Sampler::is_plain_greedy() const {
 }
 
 std::vector<Candidate> Sampler::distribution(std::span<const float> logits, std::span<const uint8_t> allowed) const {
-  std::vector<Candidate> all;
-  all.reserve(logits.size());
+  std::vector<Candidate> all;  // by token
+  if (allowed.empty()) all.reserve(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
     const bool out = (!allowed.empty() && allowed[i] == 0) || logits[i] == kMinusInfinity;
-    all.push_back({static_cast<int32_t>(i), out ? kMinusInfinity : logits[i], 0});
+    if (!out) all.push_back({static_cast<int32_t>(i), logits[i], 0});
   }
   const auto at = [&](int32_t token) -> Candidate* {
-    return token >= 0 && static_cast<size_t>(token) < all.size() ? &all[static_cast<size_t>(token)] : nullptr;
+    const auto found = std::ranges::lower_bound(all, token, {}, &Candidate::token);
+    return found != all.end() && found->token == token ? &*found : nullptr;
   };
   if (params_.repetition_penalty != 1) {
     const auto penalty = static_cast<float>(params_.repetition_penalty);

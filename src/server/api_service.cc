@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/trace.h"
 #include "server/completion.h"
+#include "server/constraint_fields.h"
 #include "server/embeddings.h"
 #include "server/static_files.h"
 #include "server/tokenize.h"
@@ -105,6 +106,7 @@ struct ApiService::Impl {
   Metrics* metrics;
   const Log* log;
   std::shared_ptr<CompletionContext> context;
+  text::grammar::ConstraintCompiler constraints;
   WorkQueue work;
 
   Impl(const ServedModel& model, const ApiServiceOptions& wanted, const Readiness& ready, Metrics* registry,
@@ -117,6 +119,7 @@ struct ApiService::Impl {
             CompletionContext{model, std::make_shared<ServerMetrics>(registry),
                               std::make_shared<RequestJournal>(where, wanted.trace_requests), std::make_shared<Pace>(),
                               wanted.request_timeout_s})),
+        constraints(model.tokenizer),
         work(wanted.num_prepare_threads, wanted.max_preparing) {}
 
   void answer(Exchange& exchange, const std::string& route, HttpResponse response) const {
@@ -277,6 +280,7 @@ void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::st
                             {.max_choices = options.max_choices, .max_timeout_s = options.request_timeout_s}, *api);
       if (error.ok()) error = check_model(model, api->model);
       if (error.ok()) error = prepare_prompts(model, *api, *prompts);
+      if (error.ok()) error = compile_constraint(constraints, *api);
     } catch (const std::exception& fault) {  // of the JSON library, or memory running out
       log_error(log, std::string("while a request was read: ") + fault.what());
       error = {500, "the request could not be read", "", ""};

@@ -76,6 +76,7 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
   one.priority = request.priority;
   one.client = request.client;
   one.cache_salt = request.cache_salt;
+  if (request.compiled) one.mask = request.compiled->make_mask();
   parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
                                                                  .skip_special_tokens = request.skip_special_tokens,
                                                                  .text_offset = count_characters(prompt.echo)}),

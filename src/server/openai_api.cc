@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "server/constraint_fields.h"
+
 namespace firstlight::server {
 namespace {
 
@@ -186,12 +188,7 @@ void read_common(FieldReader& fields, ApiRequest& request, const ApiLimits& limi
   }
   fields.accept(
       {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
-  fields.refuse({"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"},
-                "output cannot be constrained yet");
-  const Json* format = fields.find("response_format");
-  if (format != nullptr && *format != Json{{"type", "text"}}) {
-    fields.fail(unsupported_field("response_format", "only {\"type\": \"text\"}"));
-  }
+  read_constraint(fields, request);
 }
 
 void check_message(FieldReader& fields, const std::string& name, const Json& message) {
@@ -384,6 +381,7 @@ ApiError parse_request(Endpoint endpoint, std::string_view body, const request::
   request.sampling = defaults;
   FieldReader fields(json);
   read_fields(endpoint, fields, limits, request);
+  check_constraint(fields, request);
   fields.finish();
   return fields.error();
 }

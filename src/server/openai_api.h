@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,6 +15,7 @@
 #include "base/json.h"
 #include "request/request.h"
 #include "server/api_error.h"
+#include "text/grammar/constraint.h"
 #include "server/field_reader.h"
 
 namespace firstlight::server {
@@ -39,6 +42,11 @@ struct ApiRequest {
   double timeout_s = 0;    // from the whole request to the end of its answer; 0: the server's
   std::string client;      // who asks, as they say
   std::string cache_salt;  // computed prompts are shared with requests of the same one alone
+
+  // What the output has to be, and the field that says it; `compiled` comes later (constraint_fields.h).
+  std::optional<text::grammar::ConstraintSpec> constraint;
+  std::string constraint_field;
+  std::shared_ptr<const text::grammar::Constraint> compiled;
 
   // Chat.
   Json messages = Json::array();

@@ -31,9 +31,15 @@ struct ConstraintSpec {
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  // Follows one output from its first token on.
-  virtual std::shared_ptr<request::TokenMask> make_mask() const = 0;
+  // Follows one output from its first token on; `at_start` false: from within a text.
+  virtual std::shared_ptr<request::TokenMask> make_mask(bool at_start = true) const = 0;
 };
+
+// The mask (made for within a text), holding from the token on after the one that completes `marker` ("</think>"):
+// before, everything may come but the tokens that end the output. An empty marker gives the mask itself. What a token
+// has after the marker is no part of the constrained text.
+std::shared_ptr<request::TokenMask> hold_after(std::shared_ptr<request::TokenMask> mask, const Tokenizer& tokenizer,
+                                               const std::string& marker);
 
 // One per tokenizer; any number of threads. Compiling is bounded in time and memory whatever the text.
 class ConstraintCompiler {

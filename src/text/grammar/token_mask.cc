@@ -46,13 +46,17 @@ std::shared_ptr<MaskTable> CompiledConstraint::new_table() const {
   return std::make_shared<MaskTable>(automaton_, texts_, budget_, limits_);
 }
 
-std::shared_ptr<request::TokenMask> CompiledConstraint::make_mask() const {
+std::shared_ptr<request::TokenMask> CompiledConstraint::make_mask(bool at_start) const {
   const std::scoped_lock lock(mutex_);
-  return std::make_shared<ConstraintMask>(shared_from_this());
+  return std::make_shared<ConstraintMask>(shared_from_this(), at_start);
 }
 
-ConstraintMask::ConstraintMask(std::shared_ptr<const CompiledConstraint> constraint)
-    : constraint_(std::move(constraint)), table_(constraint_->table_), state_(table_->matcher().start()) {}
+ConstraintMask::ConstraintMask(std::shared_ptr<const CompiledConstraint> constraint, bool at_start)
+    : constraint_(std::move(constraint)),
+      table_(constraint_->table_),
+      state_(table_->matcher().start()),
+      at_start_(at_start),
+      is_first_(at_start) {}
 
 void ConstraintMask::move_to_current_table() {
   if (constraint_->table_->is_full()) constraint_->table_ = constraint_->new_table();

@@ -19,7 +19,7 @@ class CompiledConstraint final : public Constraint, public std::enable_shared_fr
   CompiledConstraint(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTexts> texts,
                      std::shared_ptr<TableBudget> budget, MaskLimits limits = {});
 
-  std::shared_ptr<request::TokenMask> make_mask() const override;
+  std::shared_ptr<request::TokenMask> make_mask(bool at_start) const override;
   size_t size_bytes() const { return automaton_->size_bytes(); }
 
  private:
@@ -37,7 +37,7 @@ class CompiledConstraint final : public Constraint, public std::enable_shared_fr
 
 class ConstraintMask final : public request::TokenMask {
  public:
-  explicit ConstraintMask(std::shared_ptr<const CompiledConstraint> constraint);
+  ConstraintMask(std::shared_ptr<const CompiledConstraint> constraint, bool at_start);
 
   void set_stop_tokens(std::span<const int32_t> ids) override { stops_.assign(ids.begin(), ids.end()); }
   Status apply(std::span<uint8_t> allowed) override;
@@ -50,8 +50,8 @@ class ConstraintMask final : public request::TokenMask {
   std::shared_ptr<const CompiledConstraint> constraint_;
   std::shared_ptr<MaskTable> table_;  // where state_ is at home
   StateId state_;
-  bool at_start_ = true;  // no token with bytes so far
-  bool is_first_ = true;  // no token so far
+  bool at_start_;  // no token with bytes so far
+  bool is_first_;  // no token so far, of a text that begins here
   std::vector<int32_t> stops_;
 };
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields that constrain the output, from a body to a mask that a request carries; faults name the field.
+#include "server/constraint_fields.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "server/openai_api.h"
+#include "server/test/fake_model.h"
+
+namespace firstlight::server {
+namespace {
+
+using Kind = text::grammar::ConstraintSpec::Kind;
+
+ApiError parse(const std::string& fields, ApiRequest& request) {
+  return parse_request(Endpoint::kCompletions, R"({"prompt": "x", )" + fields + "}", {}, {}, request);
+}
+
+TEST(ConstraintFields, EveryNameIsRead) {
+  struct Case {
+    const char* fields;
+    Kind kind;
+    const char* text;
+    const char* field;
+  };
+  const Case kCases[] = {
+      {R"("response_format": {"type": "json_object"})", Kind::kJsonObject, "", "response_format"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"b":1,"a":2}}})",
+       Kind::kJsonSchema, R"({"b":1,"a":2})", "response_format.json_schema.schema"},
+      {R"("structured_outputs": {"json": {"type": "null"}})", Kind::kJsonSchema, R"({"type":"null"})",
+       "structured_outputs.json"},
+      {R"("structured_outputs": {"json": "{}"})", Kind::kJsonSchema, "{}", "structured_outputs.json"},
+      {R"("structured_outputs": {"regex": "a+"})", Kind::kRegex, "a+", "structured_outputs.regex"},
+      {R"("structured_outputs": {"choice": ["a", "b"], "json": null})", Kind::kChoice, R"(["a","b"])",
+       "structured_outputs.choice"},
+      {R"("structured_outputs": {"grammar": "root ::= \"a\""})", Kind::kGrammar, "root ::= \"a\"",
+       "structured_outputs.grammar"},
+      {R"("structured_outputs": {"json_object": true})", Kind::kJsonObject, "", "structured_outputs.json_object"},
+      {R"("guided_json": true)", Kind::kJsonSchema, "true", "guided_json"},
+      {R"("guided_regex": "b")", Kind::kRegex, "b", "guided_regex"},
+      {R"("guided_choice": ["a"])", Kind::kChoice, R"(["a"])", "guided_choice"},
+      {R"("guided_grammar": "g")", Kind::kGrammar, "g", "guided_grammar"},
+      {R"("grammar": "g", "response_format": {"type": "text"}, "guided_json": null)", Kind::kGrammar, "g", "grammar"}};
+  for (const Case& one : kCases) {
+    ApiRequest request;
+    const ApiError error = parse(one.fields, request);
+    ASSERT_TRUE(error.ok()) << one.fields << ": " << error.message;
+    ASSERT_TRUE(request.constraint) << one.fields;
+    EXPECT_EQ(request.constraint->kind, one.kind) << one.fields;
+    EXPECT_EQ(request.constraint->text, one.text);
+    EXPECT_EQ(request.constraint_field, one.field);
+  }
+  ApiRequest free;
+  EXPECT_TRUE(parse(R"("response_format": {"type": "text"}, "structured_outputs": null)", free).ok());
+  EXPECT_FALSE(free.constraint);
+}
+
+TEST(ConstraintFields, FaultsNameTheField) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"("response_format": "json")", "response_format"},
+      {R"("response_format": {"type": "xml"})", "response_format.type"},
+      {R"("response_format": {})", "response_format.type"},
+      {R"("response_format": {"type": "json_schema"})", "response_format.json_schema"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {}})", "response_format.json_schema.schema"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}, "odd": 1}})",
+       "response_format.json_schema.odd"},
+      {R"("response_format": {"type": "json_object", "schema": {}})", "response_format.schema"},
+      {R"("structured_outputs": [])", "structured_outputs"},
+      {R"("structured_outputs": {})", "structured_outputs"},
+      {R"("structured_outputs": {"regex": 3})", "structured_outputs.regex"},
+      {R"("structured_outputs": {"structural_tag": "x"})", "structured_outputs.structural_tag"},
+      {R"("structured_outputs": {"regex": "a", "choice": ["b"]})", "structured_outputs.choice"},
+      {R"("guided_regex": "a", "guided_json": {})", "guided_regex"},
+      {R"("guided_regex": "")", "guided_regex"},
+      {R"("guided_choice": "a")", "guided_choice"},
+      {R"("guided_json": [])", "guided_json"},
+      {R"("guided_regex": "a", "ignore_eos": true)", "ignore_eos"}};
+  for (const auto& [fields, name] : kCases) {
+    ApiRequest request;
+    const ApiError error = parse(fields, request);
+    EXPECT_EQ(error.http_status, 400) << fields;
+    EXPECT_EQ(error.param, name) << fields;
+  }
+  ApiRequest chat;
+  const ApiError error = parse_request(
+      Endpoint::kChat,
+      R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function"}], "guided_regex": "a"})", {},
+      {}, chat);
+  EXPECT_EQ(error.param, "tools");
+}
+
+TEST(ConstraintFields, WhatDoesNotCompileIsARefusalWithTheField) {
+  text::grammar::ConstraintCompiler compiler(fake::tokenizer());
+  for (const auto& [fields, name] : {
+           std::pair(R"("guided_regex": "(a")", "guided_regex"),
+           std::pair(R"("guided_choice": [])", "guided_choice"),
+           std::pair(R"("guided_grammar": "root ::= x")", "guided_grammar"),
+           std::pair(R"("structured_outputs": {"json": {"not": {}}})", "structured_outputs.json"),
+       }) {
+    ApiRequest request;
+    ASSERT_TRUE(parse(fields, request).ok()) << fields;
+    const ApiError error = compile_constraint(compiler, request);
+    EXPECT_EQ(error.http_status, 400) << fields;
+    EXPECT_EQ(error.param, name);
+    EXPECT_TRUE(error.message.starts_with(std::string(name) + ": ")) << error.message;
+    EXPECT_EQ(request.compiled, nullptr);
+  }
+  ApiRequest free;
+  EXPECT_TRUE(parse(R"("stream": false)", free).ok());
+  EXPECT_TRUE(compile_constraint(compiler, free).ok());
+  EXPECT_EQ(free.compiled, nullptr);
+  ApiRequest good;
+  ASSERT_TRUE(parse(R"("guided_regex": "ab")", good).ok());
+  ASSERT_TRUE(compile_constraint(compiler, good).ok());
+  const auto mask = good.compiled->make_mask();
+  std::vector<uint8_t> allowed(fake::kVocab, 1);
+  ASSERT_TRUE(mask->apply(allowed).ok());
+  EXPECT_EQ(std::count(allowed.begin(), allowed.end(), 1), 1);
+  EXPECT_EQ(allowed['a'], 1);
+}
+
+}  // namespace
+}  // namespace firstlight::server
