@@ -92,7 +92,7 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen([program, "serve", model, "--port", str(self.port), "--max-context", "512"],
+        self.process = subprocess.Popen([program, "serve", model, "--port", str(self.port), "--context", "512"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         for _ in range(600):
             time.sleep(0.2)
