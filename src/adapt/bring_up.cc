@@ -50,6 +50,7 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
           .execution = options.device == nullptr ? target::Execution{} : target::execution_of(options.device->target()),
           .compute = options.compute,
           .state_dtype = options.state_dtype.value_or(reference ? tensor::DType::kF32 : tensor::DType::kF16),
+          .evict = options.evict,
           .plain_kernels = options.plain_kernels,
           .generate = options.generated != runtime::GeneratedMode::kOff,
           .buckets = options.buckets,

@@ -31,6 +31,7 @@ struct BringUpOptions {
   int num_threads = 0;                          // 0: the cores this process may use
   std::optional<catalog::ComputeMode> compute;  // absent: by each weight's stored type
   std::optional<tensor::DType> state_dtype;     // absent: f32 on the reference, f16 on the cpu backend
+  std::optional<compiler::Eviction> evict;      // absent: full attention sees everything
   std::set<std::string, std::less<>> disabled_passes;
   bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
   runtime::GeneratedMode generated = runtime::GeneratedMode::kCached;

@@ -33,7 +33,20 @@ Result<std::optional<tensor::DType>> parse_kv_dtype(const std::string& name) {
   if (name == "f32") return std::optional(tensor::DType::kF32);
   if (name == "f16") return std::optional(tensor::DType::kF16);
   if (name == "bf16") return std::optional(tensor::DType::kBF16);
-  return invalid_argument("--kv-dtype " + name + ": f32, f16 or bf16 wanted");
+  if (name == "fp8") return std::optional(tensor::DType::kMXFP8);
+  if (name == "int8") return std::optional(tensor::DType::kQ8_0);
+  if (name == "int4") return std::optional(tensor::DType::kQ4_1S);
+  return invalid_argument("--kv-dtype " + name + ": f32, f16, bf16, fp8, int8 or int4 wanted");
+}
+
+// The number behind `name` and a colon; absent where the word begins in another way.
+std::optional<int64_t> number_of(std::string_view word, std::string_view name) {
+  if (!word.starts_with(name)) return std::nullopt;
+  word.remove_prefix(name.size());
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
 }
 
 Result<runtime::GeneratedMode> parse_generated(const CommonFlags& flags) {
@@ -61,11 +74,26 @@ Status check_forms(const CommonFlags& flags, catalog::Backend backend) {
 
 }  // namespace
 
+Result<std::optional<compiler::Eviction>> parse_eviction(const std::string& text) {
+  if (text.empty()) return std::optional<compiler::Eviction>();
+  const size_t comma = std::min(text.find(','), text.size());
+  const std::string_view first = std::string_view(text).substr(0, comma);
+  const std::string_view rest = std::string_view(text).substr(std::min(comma + 1, text.size()));
+  const auto sinks = number_of(first, "sinks:");
+  const auto window = number_of(sinks ? rest : first, "window:");
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const bool good = window && *window >= 1 && *window <= kMost && sinks.value_or(0) >= 0 &&
+                    sinks.value_or(0) <= kMost && (sinks || comma == text.size());
+  if (!good) return invalid_argument("--evict " + text + ": sinks:N,window:M or window:M wanted, M at least 1");
+  return std::optional(compiler::Eviction{.sinks = sinks.value_or(0), .window = *window});
+}
+
 Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   adapt::BringUpOptions options;
   options.backend = FL_TRY(parse_backend(flags.backend));
   options.compute = FL_TRY(parse_compute(flags.compute));
   options.state_dtype = FL_TRY(parse_kv_dtype(flags.kv_dtype));
+  options.evict = FL_TRY(parse_eviction(flags.evict));
   const bool reference = options.backend == catalog::Backend::kReference;
   if (reference && options.compute && *options.compute != catalog::ComputeMode::kF32) {
     return invalid_argument("--compute " + flags.compute + ": the reference backend computes in f32 alone");

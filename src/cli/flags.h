@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct CommonFlags {
   int warp = 0;  // lanes of a warp, where the device has several widths
   std::string compute = "auto";
   std::string kv_dtype;
+  std::string evict;  // "sinks:4,window:1020"
   int tp = 1, pp = 1, ep = 1;
   std::vector<std::string> no_pass;
   bool no_tuned = false;
@@ -44,6 +46,9 @@ Result<int64_t> parse_speculate(const std::string& text);
 
 // How the model's chats become prompts. Errors: kInvalidArgument.
 Result<adapt::TextOptions> text_options(const CommonFlags& flags);
+
+// "sinks:N,window:M", the sinks optional; empty: nothing. Errors: kInvalidArgument.
+Result<std::optional<compiler::Eviction>> parse_eviction(const std::string& text);
 
 // "1,2,3" as numbers. Errors: kInvalidArgument naming the flag and the word.
 Result<std::vector<int64_t>> parse_integers(const std::string& flag, const std::string& text);

@@ -76,6 +76,7 @@ Result<GenerationResult> generate(Session& session, request::Request request,
       engine::Engine::create(*session.loaded->executor,
                              {.max_context = choice.context,
                               .state_capacity_bytes = choice.state_bytes,
+                              .visible_tokens = session.visible_tokens,
                               .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text),
                               .draft_tokens = limits.draft_tokens},
                              counts));

@@ -91,7 +91,10 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--compute", common.compute,
                   "auto (by each weight's type), f32, bf16, w8a8 (w4a8 is the same), w4a16 or fp8")
       ->capture_default_str();
-  sub->add_option("--kv-dtype", common.kv_dtype, "f32, f16 or bf16 (default: f16; f32 on the reference backend)");
+  sub->add_option("--kv-dtype", common.kv_dtype,
+                  "of keys and values: f32, f16, bf16, fp8, int8 or int4 (default: f16; f32 on the reference backend)");
+  sub->add_option("--evict", common.evict,
+                  "sinks:N,window:M: full attention sees and keeps the first N tokens and the last M; default: all");
   sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
   sub->add_flag("--no-tuned", common.no_tuned, "the plainest kernel of each step");
   auto* none = sub->add_flag("--no-generated", common.no_generated, "no generated kernels");
@@ -279,6 +282,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_trace_flag(perplexity, common);
   perplexity->add_option("--window", line.perplexity.window)->capture_default_str();
   perplexity->add_option("--stride", line.perplexity.stride)->capture_default_str();
+  perplexity->add_option("--beside-kv-dtype", line.perplexity.beside_kv,
+                         "score the same with keys and values as this too; divergences from it");
 
   CLI::App* bench = add_verb(app, line, "bench", "time to first token and throughput over lengths and batches",
                              [&] { return verb_bench(common, line.bench); });

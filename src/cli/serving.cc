@@ -104,6 +104,7 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   }
   engine::EngineOptions engine_options = options.engine;
   engine_options.max_context = context.context;
+  engine_options.visible_tokens = session.visible_tokens;
   engine_options.stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text);
   engine_options.state_capacity_bytes = context.state_bytes;
   const auto engine =

@@ -23,6 +23,7 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
     std::fprintf(stderr, "warning: kernel %s differs from %s by %.2g at '%s' on %s: the latter runs from now on\n",
                  d.kernel.c_str(), d.to.c_str(), d.error, d.label.c_str(), d.signature.c_str());
   };
+  if (options.evict) session.visible_tokens = options.evict->sinks + options.evict->window;
   session.loaded = FL_TRY(adapt::bring_up(flags.model, options));
   const Status& generated = session.loaded->executor->generated_status();
   if (options.generated == runtime::GeneratedMode::kWait && !generated.ok())

@@ -17,6 +17,7 @@ struct Session {
   std::unique_ptr<Trace> trace;  // with --trace
   std::unique_ptr<adapt::LoadedModel> loaded;
   adapt::TextAssets text;
+  int64_t visible_tokens = 0;  // with --evict: sinks and window together
 
   // Writes the trace, if one was asked for.
   Status finish(const CommonFlags& flags) const;

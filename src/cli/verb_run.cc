@@ -90,6 +90,10 @@ Json demotions_json(const runtime::Executor& executor) {
   return list;
 }
 
+int64_t evicted_tokens(const GenerationResult& result) {
+  return result.events.empty() ? 0 : result.events.back().evicted_tokens;
+}
+
 Json result_json(const GenerationResult& result, const Session& session, bool with_logprobs) {
   Json document = {{"text", result.text},
                    {"tokens", result.tokens},
@@ -104,6 +108,7 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
   if (result.drafted_tokens > 0) {
     document["drafts"] = {{"tokens", result.drafted_tokens}, {"accepted", result.accepted_tokens}};
   }
+  if (session.visible_tokens > 0) document["evicted_tokens"] = evicted_tokens(result);
   if (with_logprobs) {
     document["logprobs"] = Json::array();
     for (const auto& event : result.events) {
@@ -162,6 +167,10 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
     std::fprintf(stderr, "%lld prompt tokens at %.1f/s, %zu generated at %.1f/s, loaded in %.2f s (%s)\n",
                  static_cast<long long>(result.prompt_tokens), result.prompt_tps, result.tokens.size(),
                  result.decode_tps, session.loaded->total_seconds(), result.finish_reason.c_str());
+    if (evicted_tokens(result) > 0) {
+      std::fprintf(stderr, "note: attention saw the first and the last tokens, %lld between them no more\n",
+                   static_cast<long long>(evicted_tokens(result)));
+    }
   }
   return 0;
 }

@@ -122,6 +122,7 @@ struct PerplexityFlags {
   std::string file;
   int64_t window = 512;
   int64_t stride = 512;
+  std::string beside_kv;  // a --kv-dtype to take divergences from
 };
 struct BaselineFlags {
   std::string prompts;  // file

@@ -53,6 +53,14 @@ class KernelFacts {
                                   const tensor::SymbolValues& values, int num_workers) const = 0;
 };
 
+// Layers of full attention see the first `sinks` tokens and the last `window`, and keep no other (StreamingLLM,
+// arXiv:2309.17453).
+struct Eviction {
+  int64_t sinks = 0;   // 0 or more
+  int64_t window = 0;  // 1 or more
+  friend bool operator==(const Eviction&, const Eviction&) = default;
+};
+
 struct CompileOptions {
   catalog::Backend backend = catalog::Backend::kReference;
   target::Features features;       // of what runs the plan's body: the CPU, or the device
@@ -60,7 +68,9 @@ struct CompileOptions {
   target::Execution execution;     // what fusion rules go by
   // How matrix products compute; nullopt: by each weight's stored type (quantised: w8a8; bf16 and f8: bf16; else f32).
   std::optional<catalog::ComputeMode> compute;
-  tensor::DType state_dtype = tensor::DType::kF32;     // of logs
+  // Of logs. A block format is for what attention alone reads (others stay f16): q4_1s for keys, q4_1 for values.
+  tensor::DType state_dtype = tensor::DType::kF32;
+  std::optional<Eviction> evict;
   bool plain_kernels = false;                          // take the plainest kernel that accepts, not the best
   bool generate = true;                                // write source for steps that have no tuned kernel
   std::vector<BucketSize> buckets = {{1, 1}};          // at least one; the plan has them in ascending order

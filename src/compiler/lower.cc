@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "compiler/codegen/cpu_source.h"
 #include "compiler/kernel_request.h"
+#include "compiler/state_types.h"
 #include "compiler/weight_values.h"
 #include "tensor/packing.h"
 
@@ -54,11 +55,7 @@ class Lowering {
     plan_.compute_mode = options_.compute ? std::string(catalog::compute_mode_name(*options_.compute)) : "auto";
     plan_.metadata = graph_.metadata;
     plan_.states = graph_.states;
-    for (auto& state : plan_.states) {
-      const bool log = state.kind == ops::StateKind::kAppendLog || state.kind == ops::StateKind::kWindowLog ||
-                       state.kind == ops::StateKind::kRateLog;
-      for (auto& part : state.components) part.dtype = log ? options_.state_dtype : part.dtype;
-    }
+    FL_TRY(store_states(graph_, options_, plan_.states));
     for (const ir::ValueId id : graph_.body.parameters) {
       const ir::Value& value = graph_.value(id);
       bind(id, add_buffer({.kind = Buffer::Kind::kInput, .type = value.type, .name = value.name}));

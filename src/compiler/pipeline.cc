@@ -17,6 +17,7 @@ struct Pass {
 
 constexpr std::array kPasses = {
     Pass{{"select_output_rows", "logits for the wanted rows only", false}, select_output_rows},
+    Pass{{"evict_rows", "full attention over the first and the last tokens, where asked for", false}, evict_rows},
     Pass{{"hoist_weight_nodes", "what depends on weights alone goes in front", false}, hoist_weight_nodes},
     Pass{{"infer_shapes", "types anew from the operators' rules", false}, infer_shapes},
     Pass{{"fold_constants", "what changes nothing or is constant is not computed", true}, fold_constants},

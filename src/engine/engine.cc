@@ -307,6 +307,9 @@ void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
 void Engine::emit(const Sequence& sequence, TokenEvent event) {
   event.cached_tokens = sequence.num_cached;
   event.admitted_ns = sequence.admitted_ns;
+  if (options_.visible_tokens > 0) {
+    event.evicted_tokens = std::max<int64_t>(0, sequence.length() - options_.visible_tokens);
+  }
   if (!runner_) {
     sequence.sink(event);
     return;

@@ -39,6 +39,7 @@ struct EngineOptions {
   int64_t step_tokens = 0;           // that one step computes at most; 0, or more: as many as the executor takes
   int64_t state_capacity_bytes = 0;  // of all sequences' state; 0: no limit of its own
   int64_t page_rows = 128;
+  int64_t visible_tokens = 0;           // that full attention sees, where it sees the first and the last alone; 0: all
   std::vector<int32_t> stop_token_ids;  // the model's own ends
   Admission admission = Admission::kReserved;
   kv::SwapOptions swap;                         // for sequences put out; what it does not hold is computed again

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tensor/codec.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::gates {
 namespace {
@@ -297,8 +298,8 @@ void read_line(const plan::StateComponentView& part, const std::byte* from, floa
     }
     return;
   }
-  const auto bytes = static_cast<size_t>(tensor::row_bytes(part.dtype, part.width).value_or(0));
-  FL_CHECK(tensor::decode_to_f32(part.dtype, {from, bytes}, {to, static_cast<size_t>(part.width)}).ok());
+  const auto bytes = static_cast<size_t>(tensor::state_row_bytes(part.dtype, part.width));
+  FL_CHECK(tensor::decode_row(part.dtype, {from, bytes}, {to, static_cast<size_t>(part.width)}).ok());
 }
 
 // What the pages hold; rows whose page has been given back are zeros.
@@ -306,7 +307,7 @@ judge::State read_state(const ops::StateDecl& decl, const plan::StateView& view,
   judge::State state{.decl = decl, .page_rows = view.page_rows, .sequences = sequences_of(batch), .rows = {}};
   for (const plan::StateComponentView& part : view.components) {
     auto& rows = state.rows.emplace_back();
-    const int64_t size = tensor::row_bytes(part.dtype, part.width).value_or(0);
+    const int64_t size = tensor::state_row_bytes(part.dtype, part.width);
     for (size_t s = 0; s < state.sequences.size(); ++s) {
       const int64_t count = judge::rows_of(decl, state.sequences[s]);
       auto& values = rows.emplace_back(static_cast<size_t>(count * part.heads * part.width), 0.0f);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ops/attention/segments.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::gates {
 namespace {
@@ -113,7 +114,7 @@ class Counter {
       const double length = static_cast<double>(shape_.depth) + per_sequence;
       double keys = static_cast<double>(shape_.depth) + (per_sequence + 1) / 2;
       double held = length;
-      for (const int64_t limit : {segment.window, segment.chunk}) {
+      for (const int64_t limit : {segment.window, segment.chunk, segment.until}) {
         if (limit <= 0) continue;
         keys = std::min(keys, static_cast<double>(limit));
         held = std::min(held, static_cast<double>(limit) + per_sequence);
@@ -122,7 +123,7 @@ class Counter {
       double row = 0;
       for (const ops::StateComponent& part : state.components) {
         if (part.name != segment.key && part.name != segment.value) continue;
-        row += static_cast<double>(tensor::row_bytes(part.dtype, part.heads * part.width).value_or(0));
+        row += static_cast<double>(part.heads * tensor::state_row_bytes(part.dtype, part.width));
       }
       work_.state_bytes += row * held / rate * static_cast<double>(shape_.sequences);
       work_.f32_operations += 2 * (q + out) * keys / rate * static_cast<double>(shape_.tokens);

@@ -245,6 +245,8 @@ class Parser {
         decl.rewind = *rewind;
       } else if (key == "window" && number) {
         decl.window = *number;
+      } else if (key == "keep" && number) {
+        decl.keep = *number;
       } else if (key == "rate" && number) {
         decl.rate = *number;
       } else if (key == "shared_with" && text) {

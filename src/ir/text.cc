@@ -40,6 +40,7 @@ class Printer {
     facts.set("owner", std::string(ops::state_owner_name(state.owner)));
     facts.set("rewind", std::string(ops::rewind_name(state.rewind)));
     if (state.window != 0) facts.set("window", state.window);
+    if (state.keep != 0) facts.set("keep", state.keep);
     if (state.rate != 1) facts.set("rate", state.rate);
     if (!state.shared_with.empty()) facts.set("shared_with", state.shared_with);
     out_ += "  state " + quoted_name(state.name) + " = " + std::string(ops::state_kind_name(state.kind)) + " " +

@@ -6,9 +6,11 @@
 #include <functional>
 #include <limits>
 
+#include "base/check.h"
 #include "judge/products.h"
 #include "ops/attention/segments.h"
 #include "ops/infer.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::judge {
 namespace {
@@ -445,8 +447,39 @@ Limits recurrence_limits(const Case& c, const Outcome& wanted, bool on_device) {
 
 }  // namespace
 
+namespace {
+
+// Of rows that are blocks, row by row. What no row has been written to is NaN.
+Row block_values(const State& state, const std::vector<std::byte>& page) {
+  Row all;
+  size_t offset = 0;
+  for (const ops::StateComponent& part : state.decl.components) {
+    const auto bytes = at(tensor::state_row_bytes(part.dtype, part.width));
+    const int64_t rows = part.heads * state.page_rows;
+    std::vector<float> row(at(part.width));
+    for (int64_t r = 0; r < rows; ++r) {
+      const std::span line(page.data() + offset + at(r) * bytes, bytes);
+      FL_CHECK(tensor::decode_row(part.dtype, line, row).ok());
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    offset = (offset + at(rows) * bytes + 63) / 64 * 64;
+  }
+  return all;
+}
+
+// The widest step between two neighbours that a block whose largest element is `top` may hold, and what its scale may
+// move by.
+double block_step(tensor::DType dtype, double top) {
+  if (dtype == tensor::DType::kQ8_0) return top * (1.0 / 127 + 0x1p-9);
+  if (dtype == tensor::DType::kMXFP8) return top * 0x1p-3;
+  return 2 * top * (1.0 / 15 + 0x1p-9);
+}
+
+}  // namespace
+
 std::vector<double> page_values(const Case& c, const std::vector<std::byte>& page) {
   const tensor::DType dtype = c.state[0].decl.components[0].dtype;
+  if (tensor::dtype_info(dtype).is_quantised) return block_values(c.state[0], page);
   const auto count = static_cast<int64_t>(page.size()) / tensor::dtype_info(dtype).block_bytes;
   return Tensor{tensor::Type::tensor(dtype, {count}), page}.values();
 }
@@ -458,11 +491,14 @@ namespace {
 Ranges page_limits(const Case& c, const Outcome& wanted, double grown) {
   const tensor::DType dtype = c.state[0].decl.components[0].dtype;
   const double unit = dtype == tensor::DType::kF16 ? 0x1p-10 : dtype == tensor::DType::kBF16 ? 0x1p-7 : 0;
+  const bool blocks = tensor::dtype_info(dtype).is_quantised;
   Ranges ranges;
   for (const auto& page : wanted.pages) {
     auto& own = ranges.emplace_back();
-    for (const double v : page_values(c, page)) {
-      own.push_back(around(v, (c.bound.absolute + (c.bound.relative + unit) * std::fabs(v)) * grown));
+    const Row values = page_values(c, page);
+    const double step = blocks ? block_step(dtype, largest_finite(values)) : 0;
+    for (const double v : values) {
+      own.push_back(around(v, (c.bound.absolute + (c.bound.relative + unit) * std::fabs(v) + step) * grown));
     }
   }
   return ranges;
@@ -532,10 +568,15 @@ Limits rope_append_limits(const Case& c, const Outcome& wanted, bool on_device) 
   });
   const tensor::DType dtype = c.state[0].decl.components[0].dtype;
   const double stored = dtype == tensor::DType::kF16 ? 0x1p-10 : dtype == tensor::DType::kBF16 ? 0x1p-7 : 0;
+  const bool blocks = tensor::dtype_info(dtype).is_quantised;
   for (const auto& page : wanted.pages) {
     auto& own = limits.state.emplace_back();
     const Row values = page_values(c, page);
     const double top = largest_finite(values);
+    if (blocks) {
+      for (const double v : values) own.push_back(around(v, block_step(dtype, top) + units * kUnit * scale * top));
+      continue;
+    }
     for (const double v : values)
       own.push_back(around(v, units * kUnit * scale * top + stored * std::fabs(v) + 0x1p-24 * (stored > 0)));
   }

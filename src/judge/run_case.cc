@@ -6,6 +6,7 @@
 
 #include "kernels/kernel.h"
 #include "tensor/codec.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::judge {
 namespace {
@@ -33,7 +34,7 @@ class Pages {
     int64_t offset = 0;
     for (const ops::StateComponent& c : state.decl.components) {
       components_.push_back({c.dtype, c.heads, c.width, offset});
-      offset += c.heads * state.page_rows * *tensor::row_bytes(c.dtype, c.width);
+      offset += c.heads * state.page_rows * tensor::state_row_bytes(c.dtype, c.width);
       offset = (offset + 63) / 64 * 64;
     }
     for (const Sequence& s : state.sequences) {
@@ -59,7 +60,7 @@ class Pages {
   void fill(const State& state) {
     for (size_t c = 0; c < components_.size(); ++c) {
       const plan::StateComponentView& component = components_[c];
-      const int64_t size = *tensor::row_bytes(component.dtype, component.width);
+      const int64_t size = tensor::state_row_bytes(component.dtype, component.width);
       for (size_t s = 0; s < state.rows[c].size(); ++s) {
         const std::vector<float>& values = state.rows[c][s];
         const int64_t lines = static_cast<int64_t>(values.size()) / component.width;
@@ -72,7 +73,7 @@ class Pages {
           if (component.dtype == tensor::DType::kI32) {
             for (size_t i = 0; i < part.size(); ++i) reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(part[i]);
           } else {
-            FL_CHECK(tensor::encode_from_f32(component.dtype, part, {to, static_cast<size_t>(size)}).ok());
+            FL_CHECK(tensor::encode_row(component.dtype, part, {to, static_cast<size_t>(size)}).ok());
           }
         }
       }

@@ -16,7 +16,10 @@ uint64_t hash_of(std::span<const int32_t> tokens) {
 }  // namespace
 
 PrefixCache::PrefixCache(StateCache& cache, int64_t snapshot_bytes)
-    : cache_(cache), snapshot_limit_(snapshot_bytes), needs_snapshots_(cache.has_fixed_states()) {
+    : cache_(cache),
+      snapshot_limit_(snapshot_bytes),
+      needs_snapshots_(cache.has_fixed_states()),
+      has_windows_(cache.has_windows()) {
   cache_.set_reclaim([this](int64_t bytes) { reclaim(bytes); });
 }
 
@@ -55,6 +58,7 @@ PrefixCache::Node& PrefixCache::add_child(Node& parent, std::span<const int32_t>
   Node& node = *made;
   parent.children.emplace(node.hash, std::move(made));
   ++num_blocks_;
+  has_grown_ = true;
   update(parent);
   return node;
 }
@@ -125,7 +129,12 @@ void PrefixCache::publish(SequenceId id, std::string_view salt, std::span<const 
   while ((node->depth + 1) * block <= tokens.size()) {
     const auto part = tokens.subspan(node->depth * block, block);
     Node* next = child(*node, part);
-    if (next == nullptr) next = &add_child(*node, part, cache_.keep_block(id, static_cast<int64_t>(node->depth)));
+    const auto index = static_cast<int64_t>(node->depth);
+    if (next == nullptr) {
+      next = &add_child(*node, part, cache_.keep_block(id, index));
+    } else if (has_windows_) {
+      cache_.keep_missing(id, index, next->pages);
+    }
     node = next;
     touch(*node);
     move(id, *node);
@@ -157,6 +166,7 @@ void PrefixCache::forget(SequenceId id) {
   if (place == places_.end()) return;
   Node* node = place->second;
   places_.erase(place);
+  has_grown_ = true;  // what it held the windows of
   --node->sequences;
   update(*node);
   prune(node);
@@ -197,9 +207,32 @@ void PrefixCache::strip(Node& root) {
   }
 }
 
+// Windowed pages go that no end of a branch sees: no leaf, no place where branches part, none that a sequence has come
+// to. Who goes on from a place between finds the shorter prefix whose window is whole.
+void PrefixCache::strip_passed(int64_t goal) {
+  if (!has_windows_ || !has_grown_) return;
+  const auto tokens = static_cast<size_t>(cache_.block_tokens());
+  std::vector<Node*> ends;
+  for (auto& [salt, root] : roots_) ends.push_back(&root);
+  for (size_t i = 0; i < ends.size(); ++i) {  // grows
+    for (auto& [hash, child] : ends[i]->children) {
+      Node* end = child.get();
+      while (end->children.size() == 1 && end->sequences == 0) end = end->children.begin()->second.get();
+      ends.push_back(end);
+      const auto length = static_cast<int64_t>(end->depth * tokens);
+      for (Node* node = end->parent; node != ends[i]; node = node->parent) {
+        if (cache_.used_bytes() <= goal) return;
+        cache_.strip_passed(node->pages, static_cast<int64_t>(node->depth) - 1, length);
+      }
+    }
+  }
+  has_grown_ = false;
+}
+
 void PrefixCache::reclaim(int64_t bytes) {
   if (bytes > reclaimable_bytes()) return;
   const int64_t goal = cache_.used_bytes() - bytes;
+  strip_passed(goal);
   while (cache_.used_bytes() > goal && !leaves_.empty()) remove(*leaves_.begin()->second);
   while (cache_.used_bytes() > goal && !snapshots_.empty() && snapshots_.begin()->second != adopted_) {
     drop_snapshot(*snapshots_.begin()->second);

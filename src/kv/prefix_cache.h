@@ -69,10 +69,13 @@ class PrefixCache {
   void keep_snapshot(SequenceId id, Node& node);
   void drop_snapshot(Node& node);
   void strip(Node& root);
+  void strip_passed(int64_t goal);
 
   StateCache& cache_;
   const int64_t snapshot_limit_;
   const bool needs_snapshots_;
+  const bool has_windows_;
+  bool has_grown_ = false;  // since windows were last looked through
   static constexpr size_t kLeastRoots = 64;
   std::map<std::string, Node, std::less<>> roots_;  // by salt
   size_t most_roots_ = kLeastRoots;                 // before those that hold nothing are looked for

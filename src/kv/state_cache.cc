@@ -117,7 +117,7 @@ Status StateCache::extend(SequenceId id, int64_t new_length, std::optional<int64
     if (new_length > grown.length && must_copy_last_page(states_[s], grown, s)) ++taken;
     needed_bytes += static_cast<int64_t>(taken * states_[s].page_bytes);
     const auto passed = static_cast<size_t>(first_needed_page(states_[s], computed.value_or(grown.length)));
-    for (size_t p = 0; p < std::min(passed, have); ++p) {
+    for (auto p = static_cast<size_t>(states_[s].kept_pages); p < std::min(passed, have); ++p) {
       give_page(std::exchange(grown.pages[s][p], nullptr), states_[s].page_bytes);
     }
   }
@@ -155,9 +155,9 @@ Status StateCache::extend(SequenceId id, int64_t new_length, std::optional<int64
 Status StateCache::check_cut(const Sequence& sequence, int64_t length) const {
   for (size_t s = 0; s < states_.size(); ++s) {
     const auto pages_kept = static_cast<size_t>(states_[s].pages_for(length));
-    const auto first = static_cast<size_t>(first_needed_page(states_[s], length));
-    for (size_t p = first; p < std::min(pages_kept, sequence.pages[s].size()); ++p) {
-      if (sequence.pages[s][p] == nullptr) {
+    const int64_t first = first_needed_page(states_[s], length);
+    for (size_t p = 0; p < std::min(pages_kept, sequence.pages[s].size()); ++p) {
+      if (sequence.pages[s][p] == nullptr && is_needed(states_[s], first, static_cast<int64_t>(p))) {
         return invalid_argument("state cannot go back to " + std::to_string(length) + " tokens: its window has passed");
       }
     }

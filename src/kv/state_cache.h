@@ -89,6 +89,12 @@ class StateCache {
   void drop_block(const PageBlock& block);
   // Lets go of the block's pages that no sequence uses; they are null then.
   void strip_block(PageBlock& block);
+  // The same of its pages that windows have passed once a sequence has `length` tokens, `index` being the block's
+  // place.
+  void strip_passed(PageBlock& block, int64_t index, int64_t length);
+  // Keeps the sequence's own pages in place of those that the block has lost.
+  void keep_missing(SequenceId id, int64_t index, PageBlock& block);
+  bool has_windows() const;
 
   // Whether a sequence could go on after these blocks: every page that coming tokens see is there.
   bool can_adopt(std::span<const PageBlock* const> blocks) const;
@@ -157,6 +163,9 @@ class StateCache {
   void cut(Sequence& sequence, int64_t length);
   const Snapshot& snapshot(SnapshotId id) const;
   static int64_t first_needed_page(const State& state, int64_t length);
+  static bool is_needed(const State& state, int64_t first_needed, int64_t page) {
+    return page >= first_needed || page < state.kept_pages;
+  }
   const Sequence& sequence(SequenceId id) const;
   Sequence& sequence(SequenceId id);
 

@@ -12,6 +12,10 @@ bool StateCache::has_fixed_states() const {
   return std::any_of(states_.begin(), states_.end(), [](const State& state) { return state.fixed; });
 }
 
+bool StateCache::has_windows() const {
+  return std::any_of(states_.begin(), states_.end(), [](const State& state) { return state.window > 0; });
+}
+
 int64_t StateCache::snapshot_bytes() const {
   int64_t bytes = 0;
   for (const State& state : states_) bytes += state.fixed ? static_cast<int64_t>(state.page_bytes) : 0;
@@ -77,14 +81,44 @@ void StateCache::strip_block(PageBlock& block) {
   });
 }
 
+void StateCache::strip_passed(PageBlock& block, int64_t index, int64_t length) {
+  size_t next = 0;
+  for (const State& state : states_) {
+    if (state.fixed) continue;
+    const int64_t pages = block_tokens_ / (state.page_rows * state.rate);
+    const int64_t first = first_needed_page(state, length);
+    for (int64_t p = index * pages; p < (index + 1) * pages; ++p, ++next) {
+      if (block[next] == nullptr || is_needed(state, first, p) || shared_.at(block[next]).users > 0) continue;
+      let_go(std::exchange(block[next], nullptr), state.page_bytes);
+    }
+  }
+}
+
+void StateCache::keep_missing(SequenceId id, int64_t index, PageBlock& block) {
+  const Sequence& from = sequence(id);
+  size_t next = 0;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (states_[s].fixed) continue;
+    const int64_t pages = block_tokens_ / (states_[s].page_rows * states_[s].rate);
+    for (int64_t p = index * pages; p < (index + 1) * pages; ++p, ++next) {
+      std::byte* page = from.pages[s][static_cast<size_t>(p)];
+      if (block[next] != nullptr || page == nullptr) continue;
+      shared_.try_emplace(page, Sharing{.users = 1}).first->second.kept = true;
+      block[next] = page;
+    }
+  }
+}
+
 bool StateCache::can_adopt(std::span<const PageBlock* const> blocks) const {
   const int64_t length = static_cast<int64_t>(blocks.size()) * block_tokens_;
   size_t offset = 0;
   for (const State& state : states_) {
     if (state.fixed) continue;
     const auto pages = static_cast<size_t>(block_tokens_ / (state.page_rows * state.rate));
-    for (auto p = static_cast<size_t>(first_needed_page(state, length)); p < blocks.size() * pages; ++p) {
-      if ((*blocks[p / pages])[offset + p % pages] == nullptr) return false;
+    const int64_t first = first_needed_page(state, length);
+    for (size_t p = 0; p < blocks.size() * pages; ++p) {
+      const bool is_there = (*blocks[p / pages])[offset + p % pages] != nullptr;
+      if (!is_there && is_needed(state, first, static_cast<int64_t>(p))) return false;
     }
     offset += pages;
   }
@@ -101,10 +135,11 @@ Status StateCache::adopt(SequenceId id, std::span<const PageBlock* const> blocks
     const State& state = states_[s];
     if (state.fixed) continue;
     const auto pages = static_cast<size_t>(block_tokens_ / (state.page_rows * state.rate));
-    const auto first = static_cast<size_t>(first_needed_page(state, length));
+    const int64_t first = first_needed_page(state, length);
     for (const PageBlock* block : blocks) {
       for (size_t p = 0; p < pages; ++p) {
-        std::byte* page = heir.pages[s].size() < first ? nullptr : (*block)[offset + p];
+        const bool needed = is_needed(state, first, static_cast<int64_t>(heir.pages[s].size()));
+        std::byte* page = needed ? (*block)[offset + p] : nullptr;
         if (page != nullptr) share_page(page, state.page_bytes);
         heir.pages[s].push_back(page);
       }

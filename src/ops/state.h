@@ -42,6 +42,7 @@ struct StateDecl {
   StateOwner owner = StateOwner::kLayer;
   Rewind rewind = Rewind::kTruncate;
   int64_t window = 0;  // kWindowLog, kTokenHistory
+  int64_t keep = 0;    // kWindowLog: the first rows, which stay visible beside the window
   int64_t rate = 1;    // kRateLog
   std::string shared_with;
   std::vector<StateComponent> components;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::plan {
 namespace {
@@ -27,7 +28,7 @@ int64_t StatePages::pages_for(int64_t length) const {
 int64_t StatePages::bytes_for(int64_t length, int64_t step_tokens) const {
   int64_t pages = pages_for(length);
   if (window > 0 && step_tokens > 0) {  // the rows of a window and of a step lie in so many at most
-    pages = std::min(pages, (window - 1 + step_tokens + page_rows - 2) / page_rows + 1);
+    pages = std::min(pages, kept_pages + (window - 1 + step_tokens + page_rows - 2) / page_rows + 1);
   }
   return pages * static_cast<int64_t>(page_bytes);
 }
@@ -47,14 +48,14 @@ Result<StatePages> pages_of(const ops::StateDecl& decl, int64_t page_rows) {
   FL_CHECK(state.rate >= 1);
   // As many tokens to a page as others have, so that few make a block.
   state.page_rows = state.fixed ? 1 : std::max<int64_t>(1, page_rows / state.rate);
+  state.kept_pages = state.window > 0 ? (decl.keep + state.page_rows - 1) / state.page_rows : 0;
   for (const ops::StateComponent& part : decl.components) {
     state.components.push_back({.dtype = part.dtype,
                                 .heads = part.heads,
                                 .width = part.width,
                                 .offset_bytes = static_cast<int64_t>(state.page_bytes)});
-    const auto row = tensor::row_bytes(part.dtype, part.width);
-    if (!row) return unsupported("state " + decl.name + "." + part.name + ": rows are not whole blocks");
-    state.page_bytes += aligned(static_cast<size_t>(part.heads * state.page_rows * *row));
+    const int64_t row = tensor::state_row_bytes(part.dtype, part.width);
+    state.page_bytes += aligned(static_cast<size_t>(part.heads * state.page_rows * row));
   }
   return state;
 }

@@ -16,10 +16,11 @@ namespace firstlight::plan {
 
 struct StatePages {
   std::string name;
-  bool fixed = false;     // one page for the sequence, not rows
-  int64_t window = 0;     // 0: everything is kept
-  int64_t rate = 1;       // tokens per row
-  int64_t page_rows = 0;  // 1 when fixed
+  bool fixed = false;      // one page for the sequence, not rows
+  int64_t window = 0;      // 0: everything is kept
+  int64_t kept_pages = 0;  // of a windowed log: that hold the first rows, which stay
+  int64_t rate = 1;        // tokens per row
+  int64_t page_rows = 0;   // 1 when fixed
   size_t page_bytes = 0;
   std::vector<StateComponentView> components;
 
@@ -30,7 +31,7 @@ struct StatePages {
 };
 
 // `page_rows`: of a log; fewer at a rate, so that a page is of as many tokens. Errors: kUnsupported for kinds of state
-// that have no pages (shared states), and rows that are no whole blocks.
+// that have no pages (shared states).
 Result<StatePages> pages_of(const ops::StateDecl& decl, int64_t page_rows);
 
 }  // namespace firstlight::plan

@@ -82,6 +82,7 @@ struct TokenEvent {
   int64_t cached_tokens = 0;          // of the prompt, taken from what was computed before; the same in every event
   int64_t admitted_ns = 0;            // when the request got its place among the running (monotonic); 0: never
   std::vector<float> embedding;       // of a request for one, as pooled: not cut, not normalised
+  int64_t evicted_tokens = 0;         // of prompt and output so far, that full attention sees no more
   Status error;                       // kError: why
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/device_executor.h"
 #include "runtime/executor_internal.h"
 #include "tensor/dtype.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::runtime {
 
@@ -79,7 +80,7 @@ bool is_weight(const plan::Plan& plan, plan::BufferId id) {
 int64_t page_bytes(const plan::StateView& state) {
   int64_t bytes = 0;
   for (const auto& part : state.components) {
-    const int64_t row = tensor::row_bytes(part.dtype, part.width).value_or(0);
+    const int64_t row = tensor::state_row_bytes(part.dtype, part.width);
     bytes = std::max(bytes, part.offset_bytes + part.heads * state.page_rows * row);
   }
   return bytes;

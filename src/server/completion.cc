@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/completion.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -110,6 +111,7 @@ void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
   }
   part.cached_tokens = event.cached_tokens;
   if (record_.admitted_ns == 0) record_.admitted_ns = event.admitted_ns;
+  part.whole.evicted_tokens = std::max(part.whole.evicted_tokens, event.evicted_tokens);
   if (over_ || part.choice.is_done()) return;
   if (event.finish == FinishReason::kError) {
     fail(to_api_error(event.error.ok() ? internal_error("generation failed") : event.error));
@@ -162,9 +164,9 @@ void Completion::deliver(size_t part_idx, ChoicePiece piece) {
   if (streams_) {
     std::string events;
     const bool carries = !piece.text.empty() || !piece.logprobs.empty();
-    if (carries || !head_.chat) events += sse_event(piece_chunk_json(head_, idx, piece));
+    if (carries || !head_.chat) events += sse_event(piece_chunk_json(head_, idx, piece, part.whole.evicted_tokens));
     if (head_.chat && finish_reason != FinishReason::kNone) {
-      events += sse_event(finish_chunk_json(head_, idx, finish_reason));
+      events += sse_event(finish_chunk_json(head_, idx, finish_reason, part.whole.evicted_tokens));
     }
     exchange_->send(std::move(events));
   } else {

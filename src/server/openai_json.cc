@@ -64,6 +64,11 @@ Json usage_json(const Usage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
+// Nothing is said of nothing: clients that know no eviction meet no new field.
+void tell_evicted(Json& choice, int64_t evicted_tokens) {
+  if (evicted_tokens > 0) choice["evicted_tokens"] = evicted_tokens;
+}
+
 Json frame(const AnswerHead& head, std::string_view object) {
   return {{"id", head.id}, {"object", object}, {"created", head.created_unix_s}, {"model", head.model}};
 }
@@ -108,6 +113,7 @@ std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choi
     }
     choice["logprobs"] = logprobs_json(head, choices[i].logprobs);
     choice["finish_reason"] = finish_json(choices[i].finish);
+    tell_evicted(choice, choices[i].evicted_tokens);
     list.push_back(std::move(choice));
   }
   Json json = frame(head, head.chat ? "chat.completion" : "text_completion");
@@ -121,7 +127,7 @@ std::string role_chunk_json(const AnswerHead& head, int64_t choice) {
                                               request::FinishReason::kNone)}));
 }
 
-std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece) {
+std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece, int64_t evicted_tokens) {
   if (head.chat) {
     return chunk(head, Json::array({chat_choice(head, choice, {{"content", piece.text}}, piece.logprobs,
                                                 request::FinishReason::kNone)}));
@@ -130,11 +136,15 @@ std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const Choic
               {"text", piece.text},
               {"logprobs", logprobs_json(head, piece.logprobs)},
               {"finish_reason", finish_json(piece.finish)}};
+  if (piece.finish != request::FinishReason::kNone) tell_evicted(one, evicted_tokens);
   return chunk(head, Json::array({std::move(one)}));
 }
 
-std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish) {
-  return chunk(head, Json::array({chat_choice(head, choice, Json::object(), {}, finish)}));
+std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish,
+                              int64_t evicted_tokens) {
+  Json one = chat_choice(head, choice, Json::object(), {}, finish);
+  tell_evicted(one, evicted_tokens);
+  return chunk(head, Json::array({std::move(one)}));
 }
 
 std::string usage_chunk_json(const AnswerHead& head, const Usage& usage) {

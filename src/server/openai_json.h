@@ -31,6 +31,7 @@ struct Usage {
 
 struct WholeChoice {
   std::string text;
+  int64_t evicted_tokens = 0;  // of prompt and answer, that attention saw no more at the end; told where it is not 0
   std::vector<LogprobEntry> logprobs;
   request::FinishReason finish = request::FinishReason::kNone;
 };
@@ -42,8 +43,10 @@ std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choi
 // Chunks. Chat: the role comes first, then pieces, then an empty delta with the finish reason; completions: pieces, the
 // last one with the finish reason.
 std::string role_chunk_json(const AnswerHead& head, int64_t choice);
-std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece);
-std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish);
+std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece,
+                             int64_t evicted_tokens = 0);
+std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish,
+                              int64_t evicted_tokens = 0);
 std::string usage_chunk_json(const AnswerHead& head, const Usage& usage);
 
 // One event of a text/event-stream.

@@ -234,6 +234,8 @@ Status decode_to_f32(DType type, std::span<const std::byte> bytes, std::span<flo
     case DType::kInt8G:
     case DType::kFP8G:
     case DType::kNVFP4:
+    case DType::kMXFP8:
+    case DType::kQ4_1S:
       decode_blocks(type, in, out.size() / static_cast<size_t>(dtype_info(type).block_elements), out.data());
       break;
   }

@@ -202,6 +202,21 @@ void decode_nvfp4(const uint8_t* in, float* out) {
   }
 }
 
+// scale | 32 x E4M3
+void decode_mxfp8(const uint8_t* in, float* out) {
+  const float d = f8e8m0_to_f32(in[0]);
+  for (int j = 0; j < kSmall; ++j) out[j] = d * f8e4m3_to_f32(in[1 + j]);
+}
+
+// d, m of elements 0 to 15 | d, m of 16 to 31 | 16 bytes of nibbles as in Q4_1
+void decode_q4_1s(const uint8_t* in, float* out) {
+  for (int half = 0; half < 2; ++half) {
+    const float d = half_at(in + 4 * half);
+    const float m = half_at(in + 4 * half + 2);
+    for (int j = 0; j < 16; ++j) out[16 * half + j] = d * static_cast<float>((in[8 + j] >> (4 * half)) & 15) + m;
+  }
+}
+
 template <void (*kDecode)(const uint8_t*, float*)>
 void decode_all(const uint8_t* in, size_t num_blocks, float* out, size_t block_bytes, size_t block_elements) {
   for (size_t i = 0; i < num_blocks; ++i) kDecode(in + i * block_bytes, out + i * block_elements);
@@ -237,6 +252,10 @@ BlocksDecoder find_decoder(DType type) {
       return decode_all<decode_fp8g>;
     case DType::kNVFP4:
       return decode_all<decode_nvfp4>;
+    case DType::kMXFP8:
+      return decode_all<decode_mxfp8>;
+    case DType::kQ4_1S:
+      return decode_all<decode_q4_1s>;
     case DType::kBool:
     case DType::kI8:
     case DType::kU8:

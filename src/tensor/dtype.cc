@@ -23,8 +23,9 @@ constexpr std::array kInfos = {
     DTypeInfo{"q6_k", 256, 210, false, false, true}, DTypeInfo{"mxfp4", 32, 17, false, false, true},
     DTypeInfo{"int4g", 32, 21, false, false, true},  DTypeInfo{"int8g", 32, 37, false, false, true},
     DTypeInfo{"fp8g", 32, 36, false, false, true},   DTypeInfo{"nvfp4", 64, 40, false, false, true},
+    DTypeInfo{"mxfp8", 32, 33, false, false, true},  DTypeInfo{"q4_1s", 32, 24, false, false, true},
 };
-static_assert(kInfos.size() == static_cast<size_t>(DType::kNVFP4) + 1);
+static_assert(kInfos.size() == static_cast<size_t>(DType::kQ4_1S) + 1);
 
 }  // namespace
 

@@ -45,6 +45,9 @@ enum class DType : uint8_t {
   kFP8G,   // 32 elements: d as float32, 32 x E4M3; value d * q
   kNVFP4,  // 64 elements: d as float32, a scale s in E4M3 per 16, per 32 elements 16 bytes of E2M1 as in MXFP4; value
            // (d * s) * q
+  // Block formats for the rows of caches (tensor/state_rows.h makes them).
+  kMXFP8,  // 32 elements: one E8M0 scale, then 32 x E4M3 (OCP MX v1.0)
+  kQ4_1S,  // 32 elements: for either half of 16 d and m as halves, then 16 bytes of nibbles as in Q4_1; value d * q + m
 };
 
 struct DTypeInfo {

@@ -28,8 +28,23 @@ double product_rounding(std::string_view mode) {
 // Values as they are stored, and keys, whose error a score of size 2 carries into the softmax: the root of 1 + 2^2
 // times the rounding.
 double state_rounding(tensor::DType stored) {
-  if (stored == tensor::DType::kF16) return 3.1e-4;  // 2^-12, uniform
-  return stored == tensor::DType::kBF16 ? 2.5e-3 : 0;
+  switch (stored) {
+    case tensor::DType::kF16:
+      return 3.1e-4;  // 2^-12, uniform
+    case tensor::DType::kBF16:
+      return 2.5e-3;
+    // Blocks of normal numbers, a step of size d uniform: d = E max |x| / 127 of 32, (E max - E min) / 15 of 32 and 16.
+    case tensor::DType::kQ8_0:
+      return 1.1e-2;
+    case tensor::DType::kMXFP8:
+      return 5.7e-2;  // 2^-4, uniform
+    case tensor::DType::kQ4_1:
+      return 0.18;
+    case tensor::DType::kQ4_1S:
+      return 0.15;
+    default:
+      return 0;
+  }
 }
 
 double explained(double step, double products) { return std::max(kFloor, kSpread * step * std::sqrt(products)); }

@@ -20,16 +20,8 @@ std::string frequencies(int64_t length, double base) {
   return "[" + text + "]";
 }
 
-// Contents rounded to the stored type, so that reference and kernel read the same numbers.
-std::vector<float> stored(Data& data, DType dtype, int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& v : values) {
-    v = static_cast<float>(data.normal());
-    if (dtype == DType::kF16) v = tensor::f16_to_f32(tensor::f32_to_f16(v));
-    if (dtype == DType::kBF16) v = tensor::bf16_to_f32(tensor::f32_to_bf16(v));
-  }
-  return values;
-}
+constexpr DType kStateTypes[] = {DType::kF32,   DType::kF16,  DType::kBF16, DType::kQ8_0,
+                                 DType::kMXFP8, DType::kQ4_1, DType::kQ4_1S};
 
 struct Shape {
   int64_t heads = 4;
@@ -50,7 +42,8 @@ State make_state(Data& data, const Shape& shape, std::vector<Sequence> sequences
   for (const ops::StateComponent& c : state.decl.components) {
     state.rows.emplace_back();
     for (const Sequence& s : state.sequences) {
-      state.rows.back().push_back(stored(data, shape.dtype, (s.start_position + s.num_tokens) * c.heads * c.width));
+      state.rows.back().push_back(
+          stored_rows(data, c.dtype, c.width, (s.start_position + s.num_tokens) * c.heads * c.width));
     }
   }
   return state;
@@ -120,7 +113,7 @@ std::vector<Case> rope_cases() {
 
 std::vector<Case> state_cases() {
   std::vector<Case> cases;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType dtype : kStateTypes) {
     Data data(42);
     const Shape shape{4, 3, 20, 24, dtype, 8};
     State state = make_state(data, shape, {{0, 5, 0}, {13, 1, 0}, {6, 11, 0}});
@@ -147,11 +140,12 @@ std::vector<Case> state_cases() {
 
 std::vector<Case> attend_cases() {
   std::vector<Case> cases;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType dtype : kStateTypes) {
     const std::string type(tensor::dtype_name(dtype));
     add_attend(cases, type + " prefill", {4, 2, 16, 16, dtype, 16}, {{0, 37, 0}}, "");
     add_attend(cases, type + " decode", {9, 3, 64, 64, dtype, 32}, {{300, 1, 0}}, "");
     add_attend(cases, type + " batch", {6, 2, 24, 40, dtype, 16}, {{0, 20, 0}, {63, 1, 0}, {15, 3, 0}, {16, 1, 0}}, "");
+    add_attend(cases, type + " width 80", {2, 2, 80, 48, dtype, 16}, {{90, 1, 0}, {0, 9, 0}}, "");
     add_attend(cases, type + " window", {4, 2, 16, 16, dtype, 8}, {{0, 50, 0}, {70, 1, 0}}, ", window = 7");
     add_attend(cases, type + " sinks", {8, 2, 32, 32, dtype, 16}, {{0, 9, 0}, {40, 1, 0}}, ", window = 12", true);
     add_attend(cases, type + " softcap", {4, 1, 16, 16, dtype, 16}, {{0, 9, 0}, {40, 1, 0}},
@@ -170,12 +164,13 @@ std::vector<Case> attend_cases() {
   add_attend(cases, "long decode, one kv head", {4, 1, 64, 64, DType::kF16, 64}, {{3000, 1, 0}}, "", true);
   add_attend(cases, "long prefill chunk", {2, 1, 32, 32, DType::kBF16, 64}, {{700, 130, 0}}, "");
   add_attend(cases, "no tokens", {2, 1, 16, 16}, {{5, 0, 0}}, "");
-  {  // keys and values in one component, as latent attention stores them
+  for (const DType dtype : {DType::kBF16, DType::kQ8_0, DType::kMXFP8, DType::kQ4_1S}) {
+    // keys and values in one component, as latent attention stores them
     Data data(99);
-    State state = make_state(data, {4, 1, 72, 72, DType::kBF16, 16}, {{0, 18, 0}, {50, 1, 0}});
+    State state = make_state(data, {4, 1, 72, 72, dtype, 16}, {{0, 18, 0}, {50, 1, 0}});
     state.decl.components.pop_back();
     state.rows.pop_back();
-    cases.push_back({"latent",
+    cases.push_back({"latent " + std::string(tensor::dtype_name(dtype)),
                      OpKind::kAttend,
                      attributes("{scale = 0.1, key = \"k\", value = \"k\", value_width = 64}"),
                      {data.floats(DType::kF32, {19, 4, 72}), Data::state()},

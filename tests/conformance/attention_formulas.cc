@@ -30,6 +30,7 @@ struct Segment {
   bool causal;
   int64_t window, chunk;
   ops::Expression mask;
+  int64_t from, until;
   const Tensor* select = nullptr;
   int64_t block = 1;
 
@@ -39,6 +40,7 @@ struct Segment {
     if (last_token >= length || (causal && last_token > position)) return false;
     if (window > 0 && j <= position - window) return false;
     if (chunk > 0 && j / chunk != position / chunk) return false;
+    if (j < from || (until > 0 && j >= until)) return false;
     const Row places = {static_cast<double>(position), static_cast<double>(j * r)};
     if (!mask.empty() && mask.evaluate(places) == 0) return false;
     if (select == nullptr) return true;
@@ -77,7 +79,8 @@ Attention attention_of(const Case& c) {
   Attention out;
   if (c.op == OpKind::kAttend) {
     out.segments.push_back({&c.state[0], index(0, a.get_string("key")), index(0, a.get_string("value")),
-                            a.get_bool("causal"), a.get_int("window"), a.get_int("chunk"), a.get_expression("mask")});
+                            a.get_bool("causal"), a.get_int("window"), a.get_int("chunk"), a.get_expression("mask"), 0,
+                            0});
     if (c.operands.size() > 2) out.sinks = c.operands[2].values();
     return out;
   }
@@ -95,7 +98,9 @@ Attention attention_of(const Case& c) {
               number("causal", i, 1) != 0,
               number("windows", i, 0),
               number("chunks", i, 0),
-              a.get_expressions("masks").empty() ? ops::Expression{} : a.get_expressions("masks")[i]};
+              a.get_expressions("masks").empty() ? ops::Expression{} : a.get_expressions("masks")[i],
+              number("from", i, 0),
+              number("until", i, 0)};
     ++operand;
     s.block = number("select", i, 0);
     if (s.block > 0) s.select = &c.operands[operand++];

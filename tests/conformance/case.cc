@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
 #include "tensor/codec.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::conformance {
 
@@ -108,6 +110,19 @@ Tensor Data::from_ints(tensor::Shape shape, const std::vector<int32_t>& values) 
 }
 
 Tensor Data::state() { return {tensor::Type::state(), {}}; }
+
+std::vector<float> stored_rows(Data& data, DType dtype, int64_t width, int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& v : values) v = static_cast<float>(data.normal());
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor::state_row_bytes(dtype, width)));
+  for (size_t first = 0; first < values.size(); first += static_cast<size_t>(width)) {
+    const std::span row(values.data() + first, static_cast<size_t>(width));
+    for (int i = 0; i < 2; ++i) {  // the second time changes nothing
+      FL_CHECK(tensor::encode_row(dtype, row, bytes).ok() && tensor::decode_row(dtype, bytes, row).ok());
+    }
+  }
+  return values;
+}
 
 ops::Attributes attributes(std::string_view text) {
   auto parsed = ops::parse_attributes(text);

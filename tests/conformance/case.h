@@ -38,6 +38,9 @@ class Data {
 
 ops::Attributes attributes(std::string_view text);
 
+// `count` normal numbers, in rows of `width`, as a state that stores rows as `dtype` holds them.
+std::vector<float> stored_rows(Data& data, tensor::DType dtype, int64_t width, int64_t count);
+
 std::vector<Case> data_cases();
 std::vector<Case> math_cases();
 std::vector<Case> norm_cases();

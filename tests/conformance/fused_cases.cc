@@ -115,6 +115,10 @@ void rope_appends(std::vector<Case>& cases) {
       "= " +
           frequencies(16),
       2);
+  for (const DType dtype : {DType::kQ8_0, DType::kMXFP8, DType::kQ4_1, DType::kQ4_1S}) {
+    add("half, " + std::string(tensor::dtype_name(dtype)), dtype, 6, 2, 72, batch,
+        "length = 72, freqs = " + frequencies(72), 0);
+  }
   add("one token", DType::kF16, 9, 3, 64, {{77, 1, 0}}, "length = 64, freqs = " + frequencies(64), 0);
   add("norms without weights", DType::kF16, 2, 1, 32, {{3, 4, 0}},
       "length = 32, norm = \"rms\", norm_eps = 1e-05, freqs = " + frequencies(32), 0);

@@ -29,17 +29,6 @@ int64_t rows_of(const Log& log, const Sequence& sequence) {
   return (sequence.start_position + sequence.num_tokens) / log.rate;
 }
 
-// Normal numbers that the stored type holds exactly.
-std::vector<float> stored(Data& data, DType dtype, int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& v : values) {
-    v = static_cast<float>(data.normal());
-    if (dtype == DType::kF16) v = tensor::f16_to_f32(tensor::f32_to_f16(v));
-    if (dtype == DType::kBF16) v = tensor::bf16_to_f32(tensor::f32_to_bf16(v));
-  }
-  return values;
-}
-
 State make_log(Data& data, const Log& log, const std::string& name, const Sequences& sequences) {
   State state;
   state.decl.name = name;
@@ -53,7 +42,7 @@ State make_log(Data& data, const Log& log, const std::string& name, const Sequen
   for (const ops::StateComponent& c : state.decl.components) {
     state.rows.emplace_back();
     for (const Sequence& s : sequences) {
-      state.rows.back().push_back(stored(data, log.dtype, rows_of(log, s) * c.heads * c.width));
+      state.rows.back().push_back(stored_rows(data, log.dtype, c.width, rows_of(log, s) * c.heads * c.width));
     }
   }
   return state;
@@ -192,6 +181,17 @@ void segment_cases(std::vector<Case>& cases) {
                ", windows = [128, 0]", true);
   add_segments(cases, "256 sequences", 2, {SegmentCase{{1}, 6}, SegmentCase{{1}}}, many_sequences(),
                ", windows = [0, 5]");
+  for (const DType dtype : {DType::kF16, DType::kQ8_0, DType::kMXFP8, DType::kQ4_1, DType::kQ4_1S}) {
+    const std::string type(tensor::dtype_name(dtype));
+    const Log log{2, 32, 48, dtype};
+    add_segments(cases, type + " the first and the last", 4, {SegmentCase{log}, SegmentCase{log}}, mixed,
+                 ", windows = [0, 9], from = [0, 4], until = [4, 0]");
+    add_segments(cases, type + " selected rows", 4, {SegmentCase{log, 12}, SegmentCase{log}}, mixed,
+                 ", windows = [0, 9], until = [30, 0]");
+    add_segments(cases, type + " long decode, the first and the last", 6,
+                 {SegmentCase{{2, 64, 64, dtype, 1, 64}}, SegmentCase{{2, 64, 64, dtype, 1, 64}}}, {{3000, 1, 0}},
+                 ", windows = [0, 1024], from = [0, 100], until = [100, 0]", true);
+  }
   add_segments(cases, "no tokens", 2, {SegmentCase{{1}, 4}}, {{5, 0, 0}}, "");
 }
 
@@ -274,7 +274,7 @@ void add_emit(std::vector<Case>& cases, std::string name, int64_t width, int64_t
   for (const ops::StateComponent& c : state.decl.components) {
     state.rows.emplace_back();
     for (size_t s = 0; s < sequences.size(); ++s) {
-      state.rows.back().push_back(stored(data, DType::kF32, c.heads * c.width));
+      state.rows.back().push_back(stored_rows(data, DType::kF32, c.width, c.heads * c.width));
     }
   }
   cases.push_back({std::move(name),

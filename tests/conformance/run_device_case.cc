@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/state_rows.h"
+
 namespace firstlight::conformance {
 namespace {
 
@@ -56,7 +58,7 @@ PoolOfPages pool_of(const State& state) {
   int64_t offset = 0;
   for (const ops::StateComponent& c : state.decl.components) {
     pool.components.push_back({c.dtype, c.heads, c.width, offset});
-    offset += c.heads * state.page_rows * *tensor::row_bytes(c.dtype, c.width);
+    offset += c.heads * state.page_rows * tensor::state_row_bytes(c.dtype, c.width);
     offset = (offset + 63) / 64 * 64;
   }
   for (const auto& page : page_contents(state)) {

@@ -4,6 +4,7 @@
 // gets alone in an engine that does none of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -32,11 +33,17 @@ struct Output {
 class EnginePressure : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string path = std::string(FL_SOURCE_DIR) + "/tests/golden/data/" + GetParam();
+    const std::string whole = GetParam();
+    const std::string model = whole.substr(0, whole.find('+'));
+    const std::string state = whole.substr(std::min(model.size() + 1, whole.size()));
+    const std::string path = std::string(FL_SOURCE_DIR) + "/tests/golden/data/" + model;
     adapt::BringUpOptions options;
     options.backend = catalog::Backend::kReference;
     options.num_threads = 1;
     options.buckets = {{16, 6}};
+    if (state == "evict") options.evict = compiler::Eviction{.sinks = 5, .window = 9};
+    if (state == "int8") options.state_dtype = tensor::DType::kQ8_0;
+    if (state == "int4") options.state_dtype = tensor::DType::kQ4_1S;
     auto loaded = adapt::bring_up(path, options);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     model_ = std::move(*loaded);
@@ -347,8 +354,13 @@ TEST_P(EnginePressure, CancelledOnesGiveEverythingBack) {
 // Logs; windows; latents; fixed states beside logs and alone; logs at a rate; rows chosen by an index; shared layers.
 INSTANTIATE_TEST_SUITE_P(Models, EnginePressure,
                          testing::Values("llama", "gemma3", "deepseek_v3", "qwen3_next", "mamba2", "deepseek_v4",
-                                         "deepseek_v32", "kimi_linear", "gemma4_shared", "lfm2"),
-                         [](const auto& name) { return std::string(name.param); });
+                                         "deepseek_v32", "kimi_linear", "gemma4_shared", "lfm2", "llama+evict",
+                                         "qwen3_next+evict", "gemma3+int8", "deepseek_v3+int4"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace firstlight::engine

@@ -426,6 +426,77 @@ TEST_F(EngineTest, SpoiltLogitsAreAFaultUntilACheckPasses) {
   EXPECT_EQ(ask(), FinishReason::kLength);
 }
 
+// The length that a config declares is the limit as it stands, whatever a rope's factor says it was stretched by.
+TEST_F(EngineTest, TheContextIsWhatTheConfigSays) {
+  adapt::BringUpOptions options;
+  options.backend = catalog::Backend::kReference;
+  options.num_threads = 1;
+  for (const char* family : {"llama_yarn", "llama_longrope", "llama_dynamic", "qwen3_yarn", "llama"}) {
+    const std::string folder = std::string(FL_SOURCE_DIR) + "/tests/golden/data/" + family;
+    const auto loaded = adapt::bring_up(folder, options);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    std::ifstream file(folder + "/config.json");
+    EXPECT_EQ((*loaded)->context(), Json::parse(file)["max_position_embeddings"].get<int64_t>()) << family;
+  }
+}
+
+// As many tokens as the capacity was made for, with everything that a request may ask for at once: log-probabilities of
+// all tokens, penalties, many sequences. What was let in ends by itself, and state stays within what was promised.
+TEST_F(EngineTest, ThePlannedBytesAreEnoughForTheWorstRequest) {
+  const auto measure = kv::StateCache::create(model_->executor->plan().states, {.page_rows = 4});
+  ASSERT_TRUE(measure.ok());
+  const int64_t capacity = 4 * measure->bytes_for_length(64);
+  const auto engine = make({.max_context = 64, .max_sequences = 4, .state_capacity_bytes = capacity, .page_rows = 4});
+  std::vector<Output> outputs(6);
+  for (Output& output : outputs) {
+    Request request = greedy(prompt_, 64 - static_cast<int64_t>(prompt_.size()));
+    request.sampling.temperature = 1;
+    request.sampling.presence_penalty = request.sampling.frequency_penalty = 1;
+    request.sampling.repetition_penalty = 1.3;
+    request.sampling.num_logprobs = 20;
+    request.sampling.temperature = 1;
+    request.sampling.presence_penalty = request.sampling.frequency_penalty = 1;
+    request.sampling.repetition_penalty = 1.3;
+    request.sampling.num_logprobs = 20;
+    request.ignore_model_stops = true;
+    ASSERT_TRUE(engine->submit(std::move(request), into(output)).ok());
+  }
+  double most = 0;
+  while (engine->step()) most = std::max(most, state_bytes());
+  for (const Output& output : outputs) {
+    EXPECT_EQ(output.finish, FinishReason::kLength);
+    EXPECT_EQ(output.tokens.size(), 64 - prompt_.size());
+  }
+  EXPECT_LE(most, static_cast<double>(capacity));
+}
+
+// Two sets of angles: which one holds is settled by the planned length, and no prefix is shared across them.
+TEST_F(EngineTest, NoPrefixIsSharedAcrossRopeSets) {
+  adapt::BringUpOptions options;
+  options.backend = catalog::Backend::kReference;
+  options.num_threads = 1;
+  options.buckets = {{8, 4}};
+  const auto loaded = adapt::bring_up(golden_path() + "_longrope", options);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const auto engine_with = [&](bool reuse) {
+    auto made = Engine::create(*(*loaded)->executor, {.max_context = 256, .page_rows = 4, .reuse_prefixes = reuse});
+    EXPECT_TRUE(made.ok());
+    return std::move(*made);
+  };
+  const auto reusing = engine_with(true), cold = engine_with(false);
+  const auto cached = [](const Output& output) { return output.events.back().cached_tokens; };
+  const auto length = static_cast<int64_t>(prompt_.size());
+  const Output near = run(*reusing, greedy(prompt_, 4));
+  const Output far = run(*reusing, greedy(prompt_, 80));  // beyond 64
+  EXPECT_EQ(cached(far), 0);
+  EXPECT_EQ(far.tokens, run(*cold, greedy(prompt_, 80)).tokens);
+  EXPECT_GT(cached(run(*reusing, greedy(prompt_, 64 - length))), 0) << "up to 64 tokens the set is the first one's";
+  const Output further = run(*reusing, greedy(prompt_, 90));
+  EXPECT_GT(cached(further), 0) << "beyond it is the second one's, however long";
+  EXPECT_EQ(further.tokens, run(*cold, greedy(prompt_, 90)).tokens);
+  EXPECT_EQ(near.tokens, run(*cold, greedy(prompt_, 4)).tokens);
+}
+
 TEST_F(EngineTest, AStopCancelsWhatIsLeft) {
   const auto engine = make();
   server::Readiness readiness;

@@ -2,11 +2,13 @@
 // The compiler's passes as text: what a graph becomes (passes/*.ir, one file per pass). Sections of a case: `passes`,
 // the optional ones that run, the last one named is where it stops (the obligatory ones run anyway); `compute`, a
 // compute mode's name or auto; `plain` switches plain_kernels on; `wide` takes a target of many units, as GPUs are;
-// `in` and `out`, graphs. Whatever comes out must pass the verifier and print and parse back to itself.
+// `evict` the sinks and the window; `in` and `out`, graphs. Whatever comes out must pass the verifier and print and
+// parse back to itself.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "case_file.h"
 #include "compiler/compile.h"
@@ -36,6 +38,11 @@ CompileOptions options_of(const cases::Case& c) {
   CompileOptions options{.backend = catalog::Backend::kCpu, .features = {target::kAvx2}};
   for (const auto mode : {catalog::ComputeMode::kF32, catalog::ComputeMode::kBf16, catalog::ComputeMode::kInt8}) {
     if (c.argument("compute") == catalog::compute_mode_name(mode)) options.compute = mode;
+  }
+  if (c.has("evict")) {
+    std::istringstream numbers(c.argument("evict"));
+    options.evict.emplace();
+    numbers >> options.evict->sinks >> options.evict->window;
   }
   static const FormulaEvaluator evaluator;
   options.evaluator = &evaluator;

@@ -45,6 +45,11 @@ TEST(BringUpOptions, ModesByTheirNames) {
   EXPECT_EQ(bring_up_options({.compute = "w4a8"})->compute, catalog::ComputeMode::kInt8);
   EXPECT_EQ(bring_up_options({.kv_dtype = "f16"})->state_dtype, tensor::DType::kF16);
   EXPECT_EQ(bring_up_options({.kv_dtype = "bf16"})->state_dtype, tensor::DType::kBF16);
+  EXPECT_EQ(bring_up_options({.kv_dtype = "fp8"})->state_dtype, tensor::DType::kMXFP8);
+  EXPECT_EQ(bring_up_options({.kv_dtype = "int8"})->state_dtype, tensor::DType::kQ8_0);
+  EXPECT_EQ(bring_up_options({.kv_dtype = "int4"})->state_dtype, tensor::DType::kQ4_1S);
+  EXPECT_EQ(bring_up_options({.evict = "sinks:4,window:60"})->evict, (compiler::Eviction{4, 60}));
+  EXPECT_EQ(bring_up_options({.evict = "window:7"})->evict, (compiler::Eviction{0, 7}));
   EXPECT_EQ(bring_up_options({.backend = "reference", .compute = "f32"})->backend, catalog::Backend::kReference);
   EXPECT_EQ(bring_up_options({.backend = "musa"})->backend, catalog::Backend::kMusa);
   EXPECT_EQ(bring_up_options({.backend = "opencl"})->backend, catalog::Backend::kOpencl);
@@ -67,6 +72,11 @@ TEST(BringUpOptions, WrongValuesAreNamed) {
                           {{.backend = "simt", .compute = "w8a8"}, StatusCode::kUnsupported, "w8a8"},
                           {{.backend = "cpu", .warp = 64}, StatusCode::kInvalidArgument, "--warp"},
                           {{.kv_dtype = "q8_0"}, StatusCode::kInvalidArgument, "q8_0"},
+                          {{.evict = "sinks:4"}, StatusCode::kInvalidArgument, "sinks:4"},
+                          {{.evict = "sinks:4,window:0"}, StatusCode::kInvalidArgument, "window:0"},
+                          {{.evict = "sinks:-1,window:9"}, StatusCode::kInvalidArgument, "sinks:-1"},
+                          {{.evict = "window:9,sinks:4"}, StatusCode::kInvalidArgument, "window:9"},
+                          {{.evict = "window:9x"}, StatusCode::kInvalidArgument, "9x"},
                           {{.threads = -1}, StatusCode::kInvalidArgument, "-1"},
                           {{.threads = 1025}, StatusCode::kInvalidArgument, "1025"},
                           {{.tp = 0}, StatusCode::kInvalidArgument, "--tp"},

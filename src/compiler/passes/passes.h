@@ -9,6 +9,9 @@ namespace firstlight::compiler {
 // Takes only the wanted rows of every per-token output: logits[T, V] becomes logits[O, V]. Part of what a run means.
 Status select_output_rows(ir::Graph& graph, const CompileOptions& options);
 
+// Full attention sees the first tokens and the last ones alone, where an eviction is asked for.
+Status evict_rows(ir::Graph& graph, const CompileOptions& options);
+
 // Puts everything that depends on weights alone in front, in order.
 Status hoist_weight_nodes(ir::Graph& graph, const CompileOptions& options);
 

@@ -138,5 +138,14 @@ TEST_F(PerplexityTest, AHugeWindowIsTheWholeText) {
   EXPECT_EQ(found->perplexity, measure(text_, {.window = 38, .stride = 38, .bos = 1})->perplexity);
 }
 
+TEST_F(PerplexityTest, BesideItselfNothingDiverges) {
+  const auto found = measure(text_, {.window = 16, .stride = 16, .beside = model_->executor.get()});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_TRUE(found->divergence);
+  EXPECT_EQ(found->divergence->perplexity, found->perplexity);
+  EXPECT_NEAR(found->divergence->mean_kl, 0, 1e-12);
+  EXPECT_EQ(found->divergence->same_top, 1);
+}
+
 }  // namespace
 }  // namespace firstlight::gates

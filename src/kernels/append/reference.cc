@@ -18,7 +18,7 @@ void append_row(const KernelCall& call, const AppendSpan& span, int64_t i) {
       std::byte* to = state_row(state, component, span.sequence, span.first_at + i, h);
       const auto bytes = static_cast<size_t>(state_row_bytes(component));
       const std::span values(from + h * component.width, static_cast<size_t>(component.width));
-      FL_CHECK(tensor::encode_from_f32(component.dtype, values, {to, bytes}).ok());
+      FL_CHECK(tensor::encode_row(component.dtype, values, {to, bytes}).ok());
     }
   }
 }

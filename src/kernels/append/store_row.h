@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/append/store_block.h"
 #include "tensor/codec.h"
 
 namespace firstlight::kernels {
@@ -47,6 +48,10 @@ inline void store_bf16(const float* from, int64_t count, std::byte* to) {
 inline void store_row(tensor::DType dtype, const float* from, int64_t count, std::byte* to) {
   if (dtype == tensor::DType::kF16) return store_f16(from, count, to);
   if (dtype == tensor::DType::kBF16) return store_bf16(from, count, to);
+  if (dtype == tensor::DType::kQ8_0) return store_blocks<store_q8_0>(from, count, 34, to);
+  if (dtype == tensor::DType::kMXFP8) return store_blocks<store_mxfp8>(from, count, 33, to);
+  if (dtype == tensor::DType::kQ4_1) return store_blocks<store_q4_1>(from, count, 20, to);
+  if (dtype == tensor::DType::kQ4_1S) return store_blocks<store_q4_1s>(from, count, 24, to);
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 

@@ -13,7 +13,7 @@ namespace firstlight::kernels {
 
 inline constexpr int64_t kKeyBlock = 64;  // keys scored before one step of the running softmax
 
-// Rows of f32, f16 or bf16 elements, `stride` bytes apart.
+// Rows of f32, f16 or bf16 elements, or of a cache's blocks (tensor/state_rows.h), `stride` bytes apart.
 struct StoredRows {
   tensor::DType dtype;
   const std::byte* data;

@@ -36,8 +36,7 @@ const float* decoded(const plan::StateComponentView& component, const std::byte*
   if (component.dtype == tensor::DType::kF32) return reinterpret_cast<const float*>(at);
   const auto bytes = static_cast<size_t>(state_row_bytes(component));
   row.resize(std::max(row.size(), static_cast<size_t>(component.width)));
-  FL_CHECK(
-      tensor::decode_to_f32(component.dtype, {at, bytes}, {row.data(), static_cast<size_t>(component.width)}).ok());
+  FL_CHECK(tensor::decode_row(component.dtype, {at, bytes}, {row.data(), static_cast<size_t>(component.width)}).ok());
   return row.data();
 }
 

@@ -35,12 +35,10 @@ Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input) 
     const SegmentOptions& segment = options->attend().segments[i];
     for (const int index : {segment.key, segment.value}) {
       const ops::StateComponent& component = input.states[i]->components[static_cast<size_t>(index)];
-      const bool stored_plainly = component.dtype == tensor::DType::kF32 || component.dtype == tensor::DType::kF16 ||
-                                  component.dtype == tensor::DType::kBF16;
-      if (!stored_plainly) {
+      if (!tensor::is_state_type(component.dtype) || component.dtype == tensor::DType::kF64) {
         return unsupported("attend: state '" + input.states[i]->name + "' component '" + component.name +
                            "' is stored as " + std::string(tensor::dtype_name(component.dtype)) +
-                           ", wanted f32, f16 or bf16");
+                           ", wanted f32, f16, bf16, q8_0, mxfp8, q4_1 or q4_1s");
       }
     }
     options->masks.emplace_back();

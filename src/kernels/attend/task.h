@@ -23,7 +23,7 @@ struct CpuAttendOptions final : Prepared {
   const AttendOptions& attend() const { return static_cast<const AttendOptions&>(*plain); }
 };
 
-// Errors: kUnsupported for a component that is stored in another type than f32, f16 or bf16.
+// Errors: kUnsupported for a component that is stored in a type that rows of states do not have.
 Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input);
 
 class AttendTaskRun {

@@ -1,63 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of attend in the words of simd_*.h; included by form_<isa>.cc alone, behind vector_math.h and its own
-// load_bf16 and store_four_sums.
+// load_bf16, load_e4m3, set_f16 and store_four_sums.
 #pragma once
+
+#include "kernels/attend/stored.h"
 
 namespace firstlight::kernels {
 namespace {
 
-using tensor::DType;
-
 constexpr int kSumVectors = kLanes == 16 ? 4 : 2;  // of a query's sums in registers at once
 
-template <DType kType>
-FL_INLINE Float load_stored(const std::byte* row, int64_t element) {
-  if constexpr (kType == DType::kF16) {
-    return load_f16(row + 2 * element);
-  } else if constexpr (kType == DType::kBF16) {
-    return load_bf16(row + 2 * element);
-  } else {
-    return load_f(reinterpret_cast<const float*>(row) + element);
+// 16 elements of kKeys keys, half `half` of their steps at `keys`, against kQueries queries.
+template <DType kType, int kQueries, int kKeys>
+FL_INLINE void score_half(const float* q, int64_t width, const std::byte* keys, int64_t stride, int half,
+                          Float (&sums)[kQueries][kKeys]) {
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectorsPerHalf; ++v) {
+    Float k[kKeys];
+#pragma GCC unroll 4
+    for (int j = 0; j < kKeys; ++j) k[j] = load_stored<kType>(keys + j * stride, half, v);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQueries; ++i) {
+      const Float x = load_f(q + i * width + v * kLanes);
+#pragma GCC unroll 4
+      for (int j = 0; j < kKeys; ++j) sums[i][j] = fma_f(x, k[j], sums[i][j]);
+    }
   }
 }
 
-// Four keys against kQueries queries.
-template <DType kType, int kQueries>
-FL_INLINE void score_tile(const float* q, int64_t width, const std::byte* keys, int64_t stride, float* scores) {
-  Float sums[kQueries][4];
+// kKeys keys against kQueries queries.
+template <DType kType, int kQueries, int kKeys>
+FL_INLINE void score_tile(const float* q, int64_t width, const std::byte* keys, int64_t stride,
+                          Float (&sums)[kQueries][kKeys]) {
   for (auto& row : sums) {
     for (Float& sum : row) sum = zero_f();
   }
-  for (int64_t d = 0; d < width; d += kLanes) {
-    Float k[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) k[j] = load_stored<kType>(keys + j * stride, d);
-#pragma GCC unroll 4
-    for (int i = 0; i < kQueries; ++i) {
-      const Float x = load_f(q + i * width + d);
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sums[i][j] = fma_f(x, k[j], sums[i][j]);
-    }
+  using Step = Steps<kType>;
+  for (int64_t d = 0; d < width; d += Step::kElements, keys += Step::kBytes) {
+    score_half<kType>(q + d, width, keys, stride, 0, sums);
+    if (Step::kBlocks && d + 16 < width) score_half<kType>(q + d + 16, width, keys, stride, 1, sums);
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < kQueries; ++i) store_four_sums(sums[i], scores + i * kKeyBlock);
 }
 
 template <DType kType, int kQueries>
 void score_rows(const float* q, int64_t width, const StoredRows& keys, float* scores) {
   int64_t j = 0;
   for (; j + 4 <= keys.count; j += 4) {
-    score_tile<kType, kQueries>(q, width, keys.data + j * keys.stride, keys.stride, scores + j);
+    Float sums[kQueries][4];
+    score_tile<kType>(q, width, keys.data + j * keys.stride, keys.stride, sums);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQueries; ++i) store_four_sums(sums[i], scores + j + i * kKeyBlock);
   }
   for (; j < keys.count; ++j) {
+    Float sums[kQueries][1];
+    score_tile<kType>(q, width, keys.data + j * keys.stride, keys.stride, sums);
     for (int i = 0; i < kQueries; ++i) {
-      Float sum = zero_f();
-      for (int64_t d = 0; d < width; d += kLanes) {
-        sum = fma_f(load_f(q + i * width + d), load_stored<kType>(keys.data + j * keys.stride, d), sum);
-      }
-      const Float sums[4] = {sum, zero_f(), zero_f(), zero_f()};  // in the order of a tile's
+      const Float padded[4] = {sums[i][0], zero_f(), zero_f(), zero_f()};  // added up in the order of a tile's
       float four[4];
-      store_four_sums(sums, four);
+      store_four_sums(padded, four);
       scores[i * kKeyBlock + j] = four[0];
     }
   }
@@ -81,19 +81,26 @@ void scores_of(const float* q, int num_queries, int64_t width, const StoredRows&
   }
 }
 
-template <DType kType, int kQueries, int kVectors>
+// Columns first .. of the values; `kHalf` says which half of their step `first` is.
+template <DType kType, int kQueries, int kVectors, int kHalf>
 FL_INLINE void sum_tile(const float* weights, int64_t width, const StoredRows& values, int64_t first, float* out) {
+  using Step = Steps<kType>;
+  constexpr int kStepVectors = static_cast<int>(Step::kElements) / kLanes;
   Float sums[kQueries][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sums[i][v] = load_f(out + i * width + first + v * kLanes);
   }
-  for (int64_t j = 0; j < values.count; ++j) {
-    const std::byte* row = values.data + j * values.stride;
+  const std::byte* row = values.data + first / Step::kElements * Step::kBytes;
+  for (int64_t j = 0; j < values.count; ++j, row += values.stride) {
     Float x[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) x[v] = load_stored<kType>(row, first + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      const int place = v + kHalf * kVectorsPerHalf;
+      const std::byte* at = row + place / kStepVectors * Step::kBytes;
+      x[v] = load_stored<kType>(at, place % kStepVectors / kVectorsPerHalf, place % kVectorsPerHalf);
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < kQueries; ++i) {
       const Float p = set_f(weights[i * kKeyBlock + j]);
@@ -108,13 +115,22 @@ FL_INLINE void sum_tile(const float* weights, int64_t width, const StoredRows& v
   }
 }
 
+template <DType kType, int kQueries, int kVectors>
+FL_INLINE void sum_columns(const float* weights, int64_t width, const StoredRows& values, int64_t first, float* sums) {
+  if (Steps<kType>::kBlocks && first % 32 != 0) {
+    sum_tile<kType, kQueries, kVectors, 1>(weights, width, values, first, sums);
+  } else {
+    sum_tile<kType, kQueries, kVectors, 0>(weights, width, values, first, sums);
+  }
+}
+
 template <DType kType, int kQueries>
 void sum_rows(const float* weights, int64_t width, const StoredRows& values, float* sums) {
   int64_t first = 0;
   for (; first + kSumVectors * kLanes <= width; first += kSumVectors * kLanes) {
-    sum_tile<kType, kQueries, kSumVectors>(weights, width, values, first, sums);
+    sum_columns<kType, kQueries, kSumVectors>(weights, width, values, first, sums);
   }
-  for (; first < width; first += kLanes) sum_tile<kType, kQueries, 1>(weights, width, values, first, sums);
+  for (; first < width; first += 16) sum_columns<kType, kQueries, kVectorsPerHalf>(weights, width, values, first, sums);
 }
 
 template <DType kType>
@@ -135,16 +151,33 @@ void accumulate_of(const float* weights, int num_queries, int64_t width, const S
   }
 }
 
+// Calls `visit` with the type as a constant.
+template <typename Visit>
+FL_INLINE void with_type(DType type, Visit&& visit) {
+  switch (type) {
+    case DType::kF16:
+      return visit.template operator()<DType::kF16>();
+    case DType::kBF16:
+      return visit.template operator()<DType::kBF16>();
+    case DType::kQ8_0:
+      return visit.template operator()<DType::kQ8_0>();
+    case DType::kMXFP8:
+      return visit.template operator()<DType::kMXFP8>();
+    case DType::kQ4_1:
+      return visit.template operator()<DType::kQ4_1>();
+    case DType::kQ4_1S:
+      return visit.template operator()<DType::kQ4_1S>();
+    default:
+      return visit.template operator()<DType::kF32>();
+  }
+}
+
 void scores(const float* q, int num_queries, int64_t width, const StoredRows& keys, float* out) {
-  if (keys.dtype == DType::kF16) return scores_of<DType::kF16>(q, num_queries, width, keys, out);
-  if (keys.dtype == DType::kBF16) return scores_of<DType::kBF16>(q, num_queries, width, keys, out);
-  scores_of<DType::kF32>(q, num_queries, width, keys, out);
+  with_type(keys.dtype, [&]<DType kType>() { scores_of<kType>(q, num_queries, width, keys, out); });
 }
 
 void accumulate(const float* weights, int num_queries, int64_t width, const StoredRows& values, float* sums) {
-  if (values.dtype == DType::kF16) return accumulate_of<DType::kF16>(weights, num_queries, width, values, sums);
-  if (values.dtype == DType::kBF16) return accumulate_of<DType::kBF16>(weights, num_queries, width, values, sums);
-  accumulate_of<DType::kF32>(weights, num_queries, width, values, sums);
+  with_type(values.dtype, [&]<DType kType>() { accumulate_of<kType>(weights, num_queries, width, values, sums); });
 }
 
 // A top that is a whole number is raised once per unit that scores climb, not once per block: each time costs earlier
@@ -190,23 +223,8 @@ void fold(float* near, float kept, double* far, int64_t width) {
   }
 }
 
-template <DType kType>
-void decode_of(const std::byte* from, int64_t count, float* out) {
-  constexpr int64_t kSize = kType == DType::kF32 ? 4 : 2;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store_f(out + i, load_stored<kType>(from, i));
-  if (i == count) return;
-  std::byte rest[kLanes * 4] = {};
-  for (int64_t b = 0; b < (count - i) * kSize; ++b) rest[b] = from[i * kSize + b];
-  float lanes[kLanes];
-  store_f(lanes, load_stored<kType>(rest, 0));
-  for (int64_t k = i; k < count; ++k) out[k] = lanes[k - i];
-}
-
 void decode(DType dtype, const std::byte* from, int64_t count, float* out) {
-  if (dtype == DType::kF16) return decode_of<DType::kF16>(from, count, out);
-  if (dtype == DType::kBF16) return decode_of<DType::kBF16>(from, count, out);
-  decode_of<DType::kF32>(from, count, out);
+  with_type(dtype, [&]<DType kType>() { decode_of<kType>(from, count, out); });
 }
 
 AttendForm make_form(const VectorOps& ops) {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "plan/batch.h"
-#include "tensor/dtype.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::kernels {
 
 // Bytes of one head's part of a row.
 inline int64_t state_row_bytes(const plan::StateComponentView& component) {
-  return component.width * tensor::dtype_info(component.dtype).block_bytes;
+  return tensor::state_row_bytes(component.dtype, component.width);
 }
 
 // Row `row % page_rows` of head `head` in a page; the rows of a head follow each other.

@@ -43,6 +43,7 @@ class Append final : public DeviceKernel {
 };
 
 Result<std::unique_ptr<DeviceKernel>> prepare_append(const DevicePrepare& prepare) {
+  FL_TRY(check_plain_states(prepare.states));
   const ops::StateDecl& state = *prepare.states[0];
   std::vector<device::Kernel> kernels;
   for (const ops::StateComponent& part : state.components) {
@@ -142,6 +143,8 @@ class Attend final : public DeviceKernel {
                                  i32(segment.rules.causal),
                                  i32(segment.rules.window),
                                  i32(segment.rules.chunk),
+                                 i32(segment.rules.from),
+                                 i32(segment.rules.until),
                                  i32(segment.rate),
                                  i32(select != nullptr ? select->view.dim(1) : 1),
                                  i32(select != nullptr ? select->view.dim(2) : 0),
@@ -160,7 +163,8 @@ class Attend final : public DeviceKernel {
   int64_t num_parts(size_t index, int64_t tokens, int64_t longest) const {
     const auto segments = static_cast<int64_t>(kernels_.size());
     const SegmentOptions& segment = options().segments[index];
-    const int64_t visible = segment.rules.window > 0 ? std::min(longest, segment.rules.window) : longest;
+    int64_t visible = segment.rules.window > 0 ? std::min(longest, segment.rules.window) : longest;
+    if (segment.rules.until > 0) visible = std::min(visible, segment.rules.until);
     const int64_t room = most_blocks_ / (tokens * heads_ * segments);
     return std::clamp<int64_t>(std::min(room, visible / segment.rate / (4 * kKeys)), 1, 64);
   }
@@ -172,6 +176,7 @@ class Attend final : public DeviceKernel {
 };
 
 Result<std::unique_ptr<DeviceKernel>> prepare_attend_step(const DevicePrepare& prepare) {
+  FL_TRY(check_plain_states(prepare.states));
   const catalog::Signature& signature = prepare.signature;
   auto prepared = FL_TRY(prepare_attend({.signature = signature,
                                          .state = prepare.states.empty() ? nullptr : prepare.states[0],

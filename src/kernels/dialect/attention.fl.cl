@@ -36,7 +36,7 @@ FL_KERNEL(attend)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_GLOB
                   FL_GLOBAL(float) parts, fl_i32 max_pages, fl_i32 page_rows, fl_i32 heads, fl_i32 kv_heads,
                   fl_i32 key_width, fl_i32 value_stride, fl_i32 value_width, fl_i64 key_offset, fl_i64 value_offset,
                   fl_i32 key_bytes, fl_i32 value_bytes, fl_f32 scale, fl_i32 causal, fl_i32 window, fl_i32 chunk,
-                  fl_i32 rate, fl_i32 select_groups, fl_i32 select_count, fl_i32 select_block, fl_i32 has_sinks,
+                  fl_i32 from_row, fl_i32 until_row, fl_i32 rate, fl_i32 select_groups, fl_i32 select_count, fl_i32 select_block, fl_i32 has_sinks,
                   fl_i32 first_part, fl_i32 all_parts, fl_i32 is_whole, FL_DYNAMIC_LOCAL_PARAM) {
   FL_DYNAMIC_LOCAL(float, query);  // key_width
   FL_LOCAL(float, p, [FL_KEYS]);
@@ -51,6 +51,8 @@ FL_KERNEL(attend)(FL_GLOBAL(const float) q, FL_GLOBAL(const fl_u8) pool, FL_GLOB
   fl_i32 end = (causal != 0 ? position + 1 : sequences[4 * s + 2] + sequences[4 * s + 1]) / rate;
   if (chunk > 0 && position / chunk * chunk > begin) begin = position / chunk * chunk;
   if (chunk > 0 && (position / chunk + 1) * chunk < end) end = (position / chunk + 1) * chunk;
+  if (from_row > begin) begin = from_row;
+  if (until_row > 0 && until_row < end) end = until_row;
   // Places to look at: rows from `begin` on, or numbers of the list.
   const fl_i64 list = ((fl_i64)t * select_groups + (select_groups == 1 ? 0 : kv)) * select_count;
   const fl_i32 places = select_count > 0 ? select_count * select_block : end > begin ? end - begin : 0;

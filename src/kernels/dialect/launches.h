@@ -34,6 +34,18 @@ inline int32_t i32(int64_t value) { return static_cast<int32_t>(value); }
 // "fl_load_bf16": reads an element of that type as a float.
 inline std::string load_word(tensor::DType dtype) { return "fl_load_" + std::string(tensor::dtype_name(dtype)); }
 
+// Errors: kUnsupported for states whose rows are blocks.
+inline Status check_plain_states(std::span<const ops::StateDecl* const> states) {
+  for (const ops::StateDecl* state : states) {
+    for (const ops::StateComponent& part : state->components) {
+      if (!tensor::dtype_info(part.dtype).is_quantised) continue;
+      return unsupported("state '" + state->name + "' stored as " + std::string(tensor::dtype_name(part.dtype)) +
+                         ": kernels of devices read f32, f16 and bf16");
+    }
+  }
+  return ok_status();
+}
+
 inline const DeviceView* device_operand(std::span<const DeviceView> inputs, size_t i) {
   return i < inputs.size() && inputs[i].data ? &inputs[i] : nullptr;
 }

@@ -71,6 +71,7 @@ class IndexScores final : public DeviceKernel {
 };
 
 Result<std::unique_ptr<DeviceKernel>> prepare_index_scores_step(const DevicePrepare& prepare) {
+  FL_TRY(check_plain_states(prepare.states));
   auto options = FL_TRY(
       prepare_index_scores({.signature = prepare.signature, .state = prepare.states[0], .states = prepare.states}));
   const auto key = static_cast<size_t>(static_cast<const IndexScoresOptions&>(*options).key);

@@ -154,6 +154,7 @@ class RopeAppend final : public DeviceKernel {
 };
 
 Result<std::unique_ptr<DeviceKernel>> prepare_rope_append(const DevicePrepare& prepare) {
+  FL_TRY(check_plain_states(prepare.states));
   const auto operands = prepare.signature.operands;
   const auto& components = prepare.states[0]->components;
   const auto store = [&](size_t i) { return "fl_store_" + std::string(tensor::dtype_name(components[i].dtype)); };

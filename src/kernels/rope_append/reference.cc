@@ -58,8 +58,7 @@ void store(const KernelCall& call, size_t component_idx, int64_t row, int64_t he
   while (row >= call.batch->sequences[s].first_row + call.batch->sequences[s].num_tokens) ++s;
   const plan::SequenceSpan& sequence = call.batch->sequences[s];
   std::byte* to = state_row(state, component, s, sequence.start_position + row - sequence.first_row, head);
-  FL_CHECK(
-      tensor::encode_from_f32(component.dtype, values, {to, static_cast<size_t>(state_row_bytes(component))}).ok());
+  FL_CHECK(tensor::encode_row(component.dtype, values, {to, static_cast<size_t>(state_row_bytes(component))}).ok());
 }
 
 void run(const KernelCall& call, Worker& worker) {

@@ -25,6 +25,11 @@ ops::StateDecl state(const std::string& name, ops::StateKind kind, int64_t windo
 }
 const ops::StateDecl kLog = state("log", ops::StateKind::kAppendLog);
 const ops::StateDecl kWindow = state("window", ops::StateKind::kWindowLog, 6);
+const ops::StateDecl kEnds = [] {  // the first rows and the last
+  ops::StateDecl decl = state("ends", ops::StateKind::kWindowLog, 6);
+  decl.keep = 5;
+  return decl;
+}();
 const ops::StateDecl kRate = state("rate", ops::StateKind::kRateLog, 0, 2);
 const ops::StateDecl kFixed = state("fixed", ops::StateKind::kFixed);
 
@@ -89,7 +94,8 @@ class Caches {
       }
       const int64_t first =
           states_[k].kind == ops::StateKind::kWindowLog ? std::max<int64_t>(0, s.computed - states_[k].window + 1) : 0;
-      for (int64_t r = first; r < s.computed / rate; ++r) {
+      for (int64_t r = 0; r < s.computed / rate; ++r) {
+        if (r < first && r >= states_[k].keep) continue;
         ASSERT_EQ(row(s, k, r), number(s.tokens, r * rate + rate - 1)) << states_[k].name << " row " << r;
       }
     }
@@ -238,11 +244,58 @@ TEST(PrefixCache, RoomIsMadeOfWhatWindowsHavePassed) {
   c.end(b);
 }
 
+// Of blocks that a window has passed a kept prefix gives those pages back first: whole prompts stay longer, each to be
+// gone on from at its end and where another one parted from it.
+TEST(PrefixCache, PagesThatAWindowHasPassedGoBeforeWholePrompts) {
+  Caches c({kLog, kWindow}, 30 * 256);
+  Sequence a{.tokens = counting(0, 41), .saved = {}};
+  c.start(a);
+  ASSERT_TRUE(c.compute(a, 40));  // at once: no page has been given back
+  c.end(a);
+  EXPECT_EQ(c.cache.used_bytes(), 20 * 256);
+  Sequence parted{.tokens = counting(0, 17), .saved = {}};
+  parted.tokens[16] = 99;
+  EXPECT_EQ(c.start(parted), 16) << "while there is room every place can be gone on from";
+  c.end(parted);
+  Sequence b{.tokens = counting(1000, 33), .saved = {}};
+  EXPECT_EQ(c.start(b), 0);
+  ASSERT_TRUE(c.compute(b, 32));  // 16 pages: 6 are missing, and 8 were passed
+  c.check(b);
+  EXPECT_EQ(c.prefixes.num_blocks(), 18) << "no block of the first prompt has gone";
+  c.end(b);
+  Sequence again{.tokens = a.tokens, .saved = {}};
+  EXPECT_EQ(c.start(again), 40) << "what the window sees at its end is there";
+  c.check(again);
+  c.end(again);
+  EXPECT_LT(c.start(parted), 16) << "in between there is no whole window";
+  c.check(parted);
+  c.end(parted);
+}
+
+// Where two prompts part, both windows stay; who computes a lost page again gives it back to the tree.
+TEST(PrefixCache, WhereBranchesPartTheWindowStays) {
+  Caches c({kLog, kWindow}, 40 * 256);
+  Sequence a{.tokens = counting(0, 41), .saved = {}}, b = a;
+  for (size_t i = 20; i < b.tokens.size(); ++i) b.tokens[i] += 500;
+  c.start(a);
+  ASSERT_TRUE(c.compute(a, 40));
+  c.end(a);
+  EXPECT_EQ(c.start(b), 20);
+  ASSERT_TRUE(c.compute(b, 20));
+  c.end(b);
+  c.prefixes.reclaim(8 * 256);
+  Sequence third{.tokens = counting(0, 25), .saved = {}};
+  third.tokens[21] = 7;
+  EXPECT_EQ(c.start(third), 20);
+  c.check(third);
+  c.end(third);
+}
+
 // Sequences that begin alike, come and go, are put out and taken back, within a capacity that is too small for all.
 TEST(PrefixCache, WhateverHappensEverySequenceFindsItsOwnRows) {
   const std::vector<std::vector<ops::StateDecl>> models = {
-      {kLog},  {kLog, kWindow}, {kLog, kRate}, {kLog, kFixed}, {kWindow, kFixed}, {kLog, kWindow, kRate, kFixed},
-      {kFixed}};
+      {kLog},   {kLog, kWindow}, {kLog, kRate},    {kLog, kFixed}, {kWindow, kFixed}, {kLog, kWindow, kRate, kFixed},
+      {kFixed}, {kEnds},         {kEnds, kWindow}, {kEnds, kFixed}};
   std::mt19937 random(7);
   const auto draw = [&](int64_t below) { return static_cast<int64_t>(random() % static_cast<uint64_t>(below)); };
   for (const auto& model : models) {

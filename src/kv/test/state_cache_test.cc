@@ -65,6 +65,22 @@ TEST(StateCache, RoomForGuessesLeavesWhatTheNextTokenSees) {
   EXPECT_EQ(cache.views(ids)[0].pages[0][1], nullptr);
 }
 
+// However long the sequence: the pages of the first rows, and those of the window.
+TEST(StateCache, TheFirstRowsStayBesideTheWindow) {
+  std::array states = {log_state("w", 6)};
+  states[0].keep = 5;  // two pages
+  auto cache = StateCache::create(states, {.page_rows = 4, .capacity_bytes = 5 * kPageBytes, .step_tokens = 1}).value();
+  EXPECT_EQ(cache.bytes_for_length(1 << 20), 5 * kPageBytes);
+  const SequenceId id = cache.add_sequence();
+  for (int64_t length = 1; length <= 4000; ++length) ASSERT_TRUE(cache.extend(id, length).ok()) << length;
+  const std::array ids = {id};
+  const auto pages = cache.views(ids)[0].pages[0];
+  ASSERT_EQ(pages.size(), 1000u);
+  for (size_t p = 0; p < pages.size(); ++p) EXPECT_EQ(pages[p] != nullptr, p < 2 || p >= 998) << p;
+  EXPECT_EQ(cache.truncate(id, 3000).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(cache.truncate(id, 3999).ok());
+}
+
 TEST(StateCache, CapacityIsALimit) {
   const std::array states = {log_state("a")};
   auto cache = StateCache::create(states, {.page_rows = 4, .capacity_bytes = 2 * kPageBytes}).value();

@@ -43,6 +43,8 @@ Result<KeySegments> several(const Attributes& attributes) {
   const auto causal = FL_TRY(per_segment(attributes, "causal", count, 1));
   const auto windows = FL_TRY(per_segment(attributes, "windows", count, 0));
   const auto chunks = FL_TRY(per_segment(attributes, "chunks", count, 0));
+  const auto from = FL_TRY(per_segment(attributes, "from", count, 0));
+  const auto until = FL_TRY(per_segment(attributes, "until", count, 0));
   const auto select = FL_TRY(per_segment(attributes, "select", count, 0));
   const std::vector<Expression>& masks = attributes.get_expressions("masks");
   FL_TRY(want_attribute(masks.empty() || masks.size() == count, OpKind::kAttendSegments, "masks",
@@ -58,6 +60,8 @@ Result<KeySegments> several(const Attributes& attributes) {
     segment.causal = causal[i] != 0;
     segment.window = windows[i];
     segment.chunk = chunks[i];
+    segment.from = from[i];
+    segment.until = until[i];
     segment.select_block = std::max<int64_t>(select[i], 1);
     if (!masks.empty()) segment.mask = masks[i];
     out.segments.push_back(std::move(segment));

@@ -20,6 +20,8 @@ struct KeySegment {
   bool causal = true;
   int64_t window = 0;        // positions p-window+1 .. p (and later ones when not causal); 0: no rule
   int64_t chunk = 0;         // positions with the same floor(position / chunk); 0: no rule
+  int64_t from = 0;          // rows from this one on
+  int64_t until = 0;         // rows in front of this one; 0: no rule
   int64_t select_block = 1;  // rows that one number of `select` stands for
   Expression mask;           // of x0 query position, x1 key position: 0 hides the row; empty: no rule
 };
@@ -50,6 +52,9 @@ inline RowRange visible_rows(const KeySegment& segment, int64_t rate, int64_t po
     range.begin = std::max(range.begin, chunk);
     range.end = std::min(range.end, chunk + segment.chunk);
   }
+  if (segment.until > 0) range.end = std::min(range.end, segment.until);
+  range.begin = std::max(range.begin, segment.from);
+  range.end = std::max(range.begin, range.end);
   return range;
 }
 

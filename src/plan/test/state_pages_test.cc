@@ -39,6 +39,36 @@ TEST(StatePages, AWindowAndAStepBoundWhatIsHeld) {
   }
 }
 
+TEST(StatePages, TheFirstRowsAreCountedBesideTheWindow) {
+  ops::StateDecl decl = decl_of(ops::StateKind::kWindowLog, 10);
+  decl.keep = 5;
+  EXPECT_EQ(pages_of(decl, 4).value().bytes_for(1000, 3), (2 + 4) * kPage);
+}
+
+TEST(StatePages, BlocksAreCountedWithTheirScales) {
+  ops::StateDecl decl = decl_of(ops::StateKind::kAppendLog);
+  decl.components = {{"k", 2, 64, tensor::DType::kQ4_1S}, {"v", 1, 40, tensor::DType::kQ8_0}};
+  EXPECT_EQ(pages_of(decl, 4).value().page_bytes, 2u * 4 * 48 + 320) << "4 rows of 68 bytes, rounded up to 64";
+}
+
+TEST(StatePages, BytesNeverFall) {
+  for (const auto type : {tensor::DType::kF32, tensor::DType::kMXFP8, tensor::DType::kQ4_1}) {
+    for (const int64_t window : {0, 1, 10}) {
+      for (const int64_t keep : {0, 7}) {
+        ops::StateDecl decl = decl_of(window > 0 ? ops::StateKind::kWindowLog : ops::StateKind::kAppendLog, window);
+        decl.keep = window > 0 ? keep : 0;
+        for (auto& part : decl.components) part.dtype = type;
+        const auto pages = pages_of(decl, 4).value();
+        for (const int64_t step : {0, 1, 16}) {
+          for (int64_t length = 1; length < 200; ++length) {
+            ASSERT_LE(pages.bytes_for(length - 1, step), pages.bytes_for(length, step)) << length;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(StatePages, WhatHasNoPagesIsRefusedByName) {
   const auto shared = pages_of(decl_of(ops::StateKind::kShared), 4);
   EXPECT_EQ(shared.status().code(), StatusCode::kUnsupported);

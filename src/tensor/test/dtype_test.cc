@@ -9,7 +9,7 @@ namespace firstlight::tensor {
 namespace {
 
 TEST(DType, NamesGoBothWays) {
-  for (int i = 0; i <= static_cast<int>(DType::kNVFP4); ++i) {
+  for (int i = 0; i <= static_cast<int>(DType::kQ4_1S); ++i) {
     const auto type = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_name(dtype_name(type)), type) << dtype_name(type);
     const DTypeInfo& info = dtype_info(type);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor/codec.h"
+#include "tensor/state_rows.h"
 
 namespace firstlight::tolerance {
 namespace {
@@ -39,9 +40,9 @@ double measured(auto&& round_x, auto&& round_w) {
 
 std::vector<float> through(tensor::DType type, const std::vector<float>& x) {
   std::vector<std::byte> bytes(x.size() * 2);
-  EXPECT_TRUE(tensor::encode_from_f32(type, x, bytes).ok());
+  EXPECT_TRUE(tensor::encode_row(type, x, bytes).ok());
   std::vector<float> out(x.size());
-  EXPECT_TRUE(tensor::decode_to_f32(type, bytes, out).ok());
+  EXPECT_TRUE(tensor::decode_row(type, bytes, out).ok());
   return out;
 }
 
@@ -72,7 +73,8 @@ TEST(Tolerances, AStoredValueIsWithin) {
   std::normal_distribution<float> normal;
   std::vector<float> x(4096);
   for (float& v : x) v = normal(random);
-  for (const auto type : {tensor::DType::kF16, tensor::DType::kBF16}) {
+  for (const auto type : {tensor::DType::kF16, tensor::DType::kBF16, tensor::DType::kQ8_0, tensor::DType::kMXFP8,
+                          tensor::DType::kQ4_1, tensor::DType::kQ4_1S}) {
     const auto y = through(type, x);
     double difference = 0, norm = 0;
     for (size_t i = 0; i < x.size(); ++i) {
