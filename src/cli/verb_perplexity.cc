@@ -28,10 +28,11 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
                                                {.window = flags.window,
                                                 .stride = flags.stride,
                                                 .bos = tokenizer.adds_bos() ? tokenizer.bos_id() : std::nullopt,
-                                                .progress = [&](int64_t done, int64_t) {
-                                                  bar.advance(done - last);
-                                                  last = done;
-                                                },
+                                                .progress =
+                                                    [&](int64_t done, int64_t) {
+                                                      bar.advance(done - last);
+                                                      last = done;
+                                                    },
                                                 .beside = beside ? beside->loaded->executor.get() : nullptr}));
   bar.finish();
   FL_TRY(session.finish(common));
@@ -53,8 +54,9 @@ Result<int> verb_perplexity(const CommonFlags& common, const PerplexityFlags& fl
     std::printf("perplexity %.4f over %lld of %zu tokens\n", result.perplexity,
                 static_cast<long long>(result.scored_tokens), tokens.size());
     if (const auto& d = result.divergence) {
-      std::printf("beside --kv-dtype %s: perplexity %.4f, KL mean %.3g, of 99 in 100 rows at most %.3g, same top %.2f %%\n",
-                  flags.beside_kv.c_str(), d->perplexity, d->mean_kl, d->p99_kl, 100 * d->same_top);
+      std::printf(
+          "beside --kv-dtype %s: perplexity %.4f, KL mean %.3g, of 99 in 100 rows at most %.3g, same top %.2f %%\n",
+          flags.beside_kv.c_str(), d->perplexity, d->mean_kl, d->p99_kl, 100 * d->same_top);
     }
   }
   return 0;

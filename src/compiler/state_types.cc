@@ -44,10 +44,10 @@ Status store_states(const ir::Graph& graph, const CompileOptions& options, std::
   const DType wanted = options.state_dtype;
   const bool blocks = tensor::dtype_info(wanted).is_quantised;
   if (!tensor::is_state_type(wanted) || (blocks && catalog::is_device(options.backend))) {
-    return unsupported("state stored as " + std::string(tensor::dtype_name(wanted)) + ": kernels of backend " +
-                       std::string(catalog::backend_name(options.backend)) + " read " +
-                       (catalog::is_device(options.backend) ? "f32, f16 and bf16"
-                                                            : "f32, f16, bf16, q8_0, mxfp8, q4_1 and q4_1s"));
+    return unsupported(
+        "state stored as " + std::string(tensor::dtype_name(wanted)) + ": kernels of backend " +
+        std::string(catalog::backend_name(options.backend)) + " read " +
+        (catalog::is_device(options.backend) ? "f32, f16 and bf16" : "f32, f16, bf16, q8_0, mxfp8, q4_1 and q4_1s"));
   }
   Reads reads;
   if (blocks) {

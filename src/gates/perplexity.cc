@@ -22,14 +22,13 @@ class Beside {
   Status read(const std::vector<int32_t>& window, int64_t first_row) {
     rows_.clear();
     Status sound = ok_status();
-    FL_TRY(engine::score(*executor_, window, {.first_row = first_row},
-                         [&](int64_t row, std::span<const float> logits) {
-                           if (row + 1 >= static_cast<int64_t>(window.size())) return;
-                           if (sound.ok()) sound = engine::check_logits(logits);
-                           const auto next = static_cast<size_t>(window[static_cast<size_t>(row) + 1]);
-                           loss_ += engine::log_sum_exp(logits) - logits[next];
-                           rows_.emplace(row, std::vector<float>(logits.begin(), logits.end()));
-                         }));
+    FL_TRY(engine::score(*executor_, window, {.first_row = first_row}, [&](int64_t row, std::span<const float> logits) {
+      if (row + 1 >= static_cast<int64_t>(window.size())) return;
+      if (sound.ok()) sound = engine::check_logits(logits);
+      const auto next = static_cast<size_t>(window[static_cast<size_t>(row) + 1]);
+      loss_ += engine::log_sum_exp(logits) - logits[next];
+      rows_.emplace(row, std::vector<float>(logits.begin(), logits.end()));
+    }));
     return sound;
   }
 

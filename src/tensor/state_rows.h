@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of caches: plain types, or blocks of 32 elements with scales of their own (q8_0, mxfp8, q4_1, q4_1s), encoded row by
-// row. A row that is no whole number of blocks is padded to one. The plain, exact form that every faster one equals.
+// Rows of caches: plain types, or blocks of 32 elements with scales of their own (q8_0, mxfp8, q4_1, q4_1s), encoded
+// row by row. A row that is no whole number of blocks is padded to one. The plain, exact form that every faster one
+// equals.
 #pragma once
 
 #include <cstddef>

@@ -45,8 +45,7 @@ TEST(StateTypes, PlainTypesAreOfEveryLogAndNeverOfFixedStates) {
 }
 
 TEST(StateTypes, BlocksAreOfWhatAttentionAloneReads) {
-  EXPECT_EQ(stored_as(DType::kQ8_0),
-            (std::vector{DType::kQ8_0, DType::kQ8_0, DType::kQ8_0, DType::kF16, DType::kF32}));
+  EXPECT_EQ(stored_as(DType::kQ8_0), (std::vector{DType::kQ8_0, DType::kQ8_0, DType::kQ8_0, DType::kF16, DType::kF32}));
 }
 
 TEST(StateTypes, OfFourBitsKeysHaveTheFinerScales) {

@@ -37,8 +37,8 @@ inline float lowest_of(__m256 v) {
 
 inline bool is_finite(__m256 a, __m256 b) {
   const __m256 infinity = _mm256_set1_ps(__builtin_inff());
-  const __m256 good = _mm256_and_ps(_mm256_cmp_ps(size_of(a), infinity, _CMP_LT_OQ),
-                                    _mm256_cmp_ps(size_of(b), infinity, _CMP_LT_OQ));
+  const __m256 good =
+      _mm256_and_ps(_mm256_cmp_ps(size_of(a), infinity, _CMP_LT_OQ), _mm256_cmp_ps(size_of(b), infinity, _CMP_LT_OQ));
   return _mm256_movemask_ps(good) == 0xff;
 }
 
@@ -78,7 +78,8 @@ inline __m256i e4m3_codes(__m256 v) {
   const __m256 size = size_of(v);
   const __m256i bits = _mm256_castps_si256(size);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 20), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7ffff))), 20);
+  const __m256i rounded =
+      _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7ffff))), 20);
   const __m256i usual = _mm256_sub_epi32(rounded, _mm256_set1_epi32(120 << 3));
   const __m256i small = _mm256_cvtps_epi32(_mm256_mul_ps(size, _mm256_set1_ps(0x1p9f)));
   const __m256 is_small = _mm256_cmp_ps(size, _mm256_set1_ps(0x1p-6f), _CMP_LT_OQ);

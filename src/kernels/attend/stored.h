@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of a state's rows as vectors, in the words of simd_*.h; included by tiles.h alone, behind form_<isa>.cc's own
-// load_bf16, load_e4m3 and set_f16. Rows are read in steps of 16 elements, or of a block of 32 in two halves: one vector
-// of AVX-512 each, two of AVX2. Every value is that of tensor::decode_row.
+// Elements of a state's rows as vectors, in the words of simd_*.h; included by tiles.h alone, behind form_<isa>.cc's
+// own load_bf16, load_e4m3 and set_f16. Rows are read in steps of 16 elements, or of a block of 32 in two halves: one
+// vector of AVX-512 each, two of AVX2. Every value is that of tensor::decode_row.
 #pragma once
 
 namespace firstlight::kernels {
@@ -14,8 +14,8 @@ constexpr int kVectorsPerHalf = 16 / kLanes;
 // How far a step goes along a row.
 template <DType kType>
 struct Steps {
-  static constexpr bool kBlocks = kType == DType::kQ8_0 || kType == DType::kMXFP8 || kType == DType::kQ4_1 ||
-                                  kType == DType::kQ4_1S;
+  static constexpr bool kBlocks =
+      kType == DType::kQ8_0 || kType == DType::kMXFP8 || kType == DType::kQ4_1 || kType == DType::kQ4_1S;
   static constexpr int64_t kElements = kBlocks ? 32 : 16;
   static constexpr int64_t kBytes = kType == DType::kQ8_0    ? 34
                                     : kType == DType::kMXFP8 ? 33
