@@ -210,6 +210,20 @@ void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
   for (auto* option : options) option->needs(wanted);
 }
 
+void add_perplexity(CLI::App& app, CommandLine& line) {
+  CommonFlags& common = line.common;
+  CLI::App* perplexity = add_verb(app, line, "perplexity", "perplexity of a text file",
+                                  [&] { return verb_perplexity(common, line.perplexity); });
+  add_model(perplexity, common);
+  perplexity->add_option("FILE", line.perplexity.file)->required();
+  add_compute_flags(perplexity, common);
+  add_trace_flag(perplexity, common);
+  perplexity->add_option("--window", line.perplexity.window)->capture_default_str();
+  perplexity->add_option("--stride", line.perplexity.stride)->capture_default_str();
+  perplexity->add_option("--beside-kv-dtype", line.perplexity.beside_kv,
+                         "score the same with keys and values as this too; divergences from it");
+}
+
 void add_running_verbs(CLI::App& app, CommandLine& line) {
   CommonFlags& common = line.common;
   CLI::App* adapt = add_verb(app, line, "adapt", "the main job: all gates, a report, then an answer",
@@ -274,16 +288,7 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   logits->add_flag("--stepwise", line.logits.stepwise, "one token per run")->excludes(chunk);
   logits->add_option("-o", line.logits.output, "write [positions, vocabulary] to this .npy file");
 
-  CLI::App* perplexity = add_verb(app, line, "perplexity", "perplexity of a text file",
-                                  [&] { return verb_perplexity(common, line.perplexity); });
-  add_model(perplexity, common);
-  perplexity->add_option("FILE", line.perplexity.file)->required();
-  add_compute_flags(perplexity, common);
-  add_trace_flag(perplexity, common);
-  perplexity->add_option("--window", line.perplexity.window)->capture_default_str();
-  perplexity->add_option("--stride", line.perplexity.stride)->capture_default_str();
-  perplexity->add_option("--beside-kv-dtype", line.perplexity.beside_kv,
-                         "score the same with keys and values as this too; divergences from it");
+  add_perplexity(app, line);
 
   CLI::App* bench = add_verb(app, line, "bench", "time to first token and throughput over lengths and batches",
                              [&] { return verb_bench(common, line.bench); });
