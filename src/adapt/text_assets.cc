@@ -33,6 +33,7 @@ void set_template(TextAssets& assets, std::unique_ptr<text::ChatRenderer>& slot,
   if (compiled.ok()) {
     slot = std::make_unique<text::ChatTemplate>(std::move(*compiled));
     if (&slot == &assets.chat_template) assets.chat_template_source = where;
+    assets.chat_template_text += source.text;
   } else {
     assets.chat_template_error = compiled.status().to_string();
   }

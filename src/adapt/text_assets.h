@@ -40,6 +40,7 @@ struct TextAssets {
   std::optional<text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatRenderer> chat_template;                // or render function; null: the model has neither
   std::unique_ptr<text::ChatRenderer> tool_chat_template;           // null: tools use the same
+  std::string chat_template_text;                                   // of both templates, as they are written
   std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token" -> "<s>", for templates
   std::string tokenizer_error;                                      // why there is no tokenizer
   std::string chat_template_error;                                  // why there is none, or why not the first choice

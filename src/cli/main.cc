@@ -312,6 +312,8 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
   serve->add_option("--context", line.serve.context,
                     "tokens of prompt and output together (default: the model's, or what fits)");
+  serve->add_option("--chat-format", line.serve.chat_format,
+                    "how answers are read: auto (default), none, a name or a file of docs/chat_formats.md");
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();

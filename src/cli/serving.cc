@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "cli/chat_formats.h"
 #include "cli/context.h"
 #include "server/engine_generator.h"
 #include "server/readiness_keeper.h"
@@ -112,13 +113,17 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   server::EngineGenerator generator(*engine, readiness, &log);
   std::optional<server::ServedEmbeddings> embeddings = options.embeddings;
   if (embeddings) embeddings->width = engine->hidden_width();
+  const text::Tokenizer tokenizer = FL_TRY(session.text.require_tokenizer());
+  text::ChatFormat chat_format = FL_TRY(choose_chat_format(session.text, options.chat_format));
+  log_info(&log, "chat format: " + (chat_format.name.empty() ? "none, answers are text" : chat_format.name));
   const server::ServedModel model{
       .name = model_name(options.name),
       .generator = &generator,
-      .tokenizer = FL_TRY(session.text.require_tokenizer()),
+      .tokenizer = tokenizer,
       .chat_template = session.text.chat_template.get(),
       .tool_template = session.text.tool_chat_template.get(),
       .special_tokens = session.text.special_tokens,
+      .chat_profile = server::make_chat_profile(std::move(chat_format), tokenizer),
       .context = context.context,
       .max_context = context.largest,
       .created_unix_s = static_cast<int64_t>(std::time(nullptr)),

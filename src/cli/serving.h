@@ -17,6 +17,7 @@ struct ServingOptions {
   bool log_json = false;
   std::string name;                                    // the model's path; its last part is the name clients see
   int64_t context = 0;                                 // 0: the model's
+  std::string chat_format;                             // chat_formats.h
   std::optional<server::ServedEmbeddings> embeddings;  // the session has hidden states; the width is filled in
   // Its context, stop tokens and, where it is 0, its capacity of state are filled in.
   engine::EngineOptions engine = {.admission = engine::Admission::kOnDemand};

@@ -51,6 +51,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                     .log_json = flags.log_format == "json",
                     .name = common.model,
                     .context = flags.context,
+                    .chat_format = flags.chat_format,
                     .embeddings = embeddings,
                     .engine = {.max_sequences = flags.max_sequences,
                                .max_waiting = flags.max_waiting,

@@ -172,6 +172,7 @@ struct ServeFlags {
   int port = 8000;
   std::string api_key;
   int64_t context = 0;
+  std::string chat_format;
   int64_t max_sequences = 8;
   int64_t max_waiting = 256;
   int64_t step_tokens = 0;

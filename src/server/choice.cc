@@ -15,8 +15,16 @@ int64_t count_characters(std::string_view utf8) {
 Choice::Choice(const text::Tokenizer& tokenizer, Options options)
     : tokenizer_(tokenizer),
       detokenizer_(tokenizer, {.skip_special = options.skip_special_tokens}),
+      skip_special_(options.skip_special_tokens),
       stop_strings_(std::move(options.stops)),
-      num_characters_(options.text_offset) {}
+      reading_(std::move(options.reading)),
+      num_characters_(options.text_offset) {
+  if (reading_ == nullptr) return;
+  parser_ = std::make_unique<text::ChatParser>(
+      reading_->profile->format, reading_->tools,
+      text::ChatParser::Options{.calls = reading_->tools != nullptr, .one_call = reading_->one_call});
+  parser_->continue_from(reading_->prompt_end);
+}
 
 LogprobEntry Choice::entry(const request::TokenEvent& event) const {
   const auto alternative = [this](const request::TokenLogprob& one) {
@@ -32,23 +40,63 @@ LogprobEntry Choice::entry(const request::TokenEvent& event) const {
   return entry;
 }
 
+// Special tokens that are pieces of marks have to be seen, whoever else sees them.
+std::string Choice::decode(int32_t token) {
+  const bool is_mark = reading_ != nullptr && std::ranges::binary_search(reading_->marks(), token);
+  return detokenizer_.push(token, skip_special_ && !is_mark);
+}
+
+void Choice::take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece) {
+  for (text::ChatPart& part : parts) {
+    if (stop_strings_.stopped()) return;
+    switch (part.kind) {
+      case text::ChatPart::Kind::kContent:
+        piece.text += stop_strings_.push(part.text);
+        break;
+      case text::ChatPart::Kind::kReasoning:
+        if (reading_->show_reasoning) piece.reasoning += part.text;
+        break;
+      case text::ChatPart::Kind::kCall:
+        piece.calls.push_back({num_calls_++, std::move(part.id), std::move(part.text), ""});
+        break;
+      case text::ChatPart::Kind::kArguments:
+        piece.calls.push_back({num_calls_ - 1, "", "", std::move(part.text)});
+        break;
+      case text::ChatPart::Kind::kCallEnd:
+        break;
+    }
+  }
+}
+
+void Choice::take(const std::string& text, ChoicePiece& piece) {
+  num_characters_ += count_characters(text);
+  if (parser_ == nullptr) {
+    piece.text += stop_strings_.push(text);
+  } else {
+    take_parts(parser_->push(text), piece);
+  }
+}
+
 ChoicePiece Choice::push(const request::TokenEvent& event) {
   ChoicePiece piece;
   if (done_) return piece;
   if (event.token) {
     ++num_tokens_;
     if (event.logprob) waiting_.push_back(entry(event));
-    const std::string text = detokenizer_.push(*event.token);
-    num_characters_ += count_characters(text);
-    piece.text = stop_strings_.push(text);
+    const bool was_thinking = parser_ != nullptr && parser_->in_thoughts();
+    take(decode(*event.token), piece);
+    if (was_thinking || (parser_ != nullptr && parser_->in_thoughts())) ++num_reasoning_tokens_;
   }
-  if (!stop_strings_.stopped() && event.finish != FinishReason::kNone) {
-    piece.text += stop_strings_.push(detokenizer_.flush());
+  const bool is_over = parser_ != nullptr && parser_->is_over();
+  if (!stop_strings_.stopped() && (is_over || event.finish != FinishReason::kNone)) {
+    if (!is_over) take(detokenizer_.flush(), piece);
+    if (parser_ != nullptr) take_parts(parser_->finish(event.finish == FinishReason::kStop), piece);
     if (!stop_strings_.stopped()) piece.text += stop_strings_.flush();
-    piece.finish = event.finish;
+    piece.finish = is_over ? FinishReason::kStop : event.finish;
   }
   if (stop_strings_.stopped()) piece.finish = FinishReason::kStop;
   done_ = piece.finish != FinishReason::kNone;
+  piece.has_calls = done_ && num_calls_ > 0;
   if (!piece.is_empty()) piece.logprobs = std::exchange(waiting_, {});
   return piece;
 }

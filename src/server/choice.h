@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One choice of an answer: token events in, text and log-probabilities out, piece by piece. The pieces joined are the
-// whole, so streamed and whole answers cannot differ. Knows no JSON and no HTTP.
+// One choice of an answer: token events in, text, thoughts, tool calls and log-probabilities out, piece by piece. The
+// pieces joined are the whole, so streamed and whole answers cannot differ. Knows no JSON and no HTTP.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "request/request.h"
+#include "server/chat_reading.h"
+#include "text/chat/chat_parser.h"
 #include "text/detokenizer.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer.h"
@@ -28,12 +31,25 @@ struct LogprobEntry {
 
 inline constexpr double kLeastLogprob = -9999;
 
+// A piece of a tool call: its beginning (id and name, no arguments), or some of its arguments.
+struct CallPiece {
+  int64_t index = 0;
+  std::string id, name;
+  std::string arguments;
+};
+
 struct ChoicePiece {
   std::string text;
+  std::string reasoning;
+  std::vector<CallPiece> calls;
   std::vector<LogprobEntry> logprobs;
   request::FinishReason finish = request::FinishReason::kNone;  // of the last piece, and only of it
 
-  bool is_empty() const { return text.empty() && finish == request::FinishReason::kNone; }
+  bool has_calls = false;  // at the end: the answer has calls
+
+  bool is_empty() const {
+    return text.empty() && reasoning.empty() && calls.empty() && finish == request::FinishReason::kNone;
+  }
 };
 
 class Choice {
@@ -41,28 +57,39 @@ class Choice {
   struct Options {
     std::vector<std::string> stops;
     bool skip_special_tokens = true;
-    int64_t text_offset = 0;  // characters in front of the first token (an echoed prompt)
+    int64_t text_offset = 0;                     // characters in front of the first token (an echoed prompt)
+    std::shared_ptr<const ChatReading> reading;  // null: all is text
   };
 
   Choice(const text::Tokenizer& tokenizer, Options options);
 
   // What the event makes certain. Log-probabilities wait for a piece with text or an end. After a stop string was met,
   // the piece has finish kStop, is_done() holds and the engine need not go on; later events give empty pieces. The
-  // event's finish must not be kError or kCancelled.
+  // event's finish must not be kError or kCancelled. Stop strings are looked for in the text alone, not in thoughts or
+  // calls. With one_call the answer ends with its first call, as with a stop string.
   ChoicePiece push(const request::TokenEvent& event);
 
   bool is_done() const { return done_; }
   int64_t num_tokens() const { return num_tokens_; }  // of output; a stop token is none, what makes a stop string is
+  int64_t num_reasoning_tokens() const { return num_reasoning_tokens_; }  // of these, in thoughts (marks included)
 
  private:
+  std::string decode(int32_t token);
+  void take(const std::string& text, ChoicePiece& piece);
+  void take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece);
   LogprobEntry entry(const request::TokenEvent& event) const;
 
   text::Tokenizer tokenizer_;
   text::Detokenizer detokenizer_;
+  bool skip_special_;
   text::StopStrings stop_strings_;
+  std::shared_ptr<const ChatReading> reading_;
+  std::unique_ptr<text::ChatParser> parser_;  // where there is something to read
   std::vector<LogprobEntry> waiting_;
   int64_t num_characters_;
   int64_t num_tokens_ = 0;
+  int64_t num_reasoning_tokens_ = 0;
+  int64_t num_calls_ = 0;
   bool done_ = false;
 };
 

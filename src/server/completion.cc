@@ -80,7 +80,8 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
   if (request.compiled) one.mask = request.compiled->make_mask();
   parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
                                                                  .skip_special_tokens = request.skip_special_tokens,
-                                                                 .text_offset = count_characters(prompt.echo)}),
+                                                                 .text_offset = count_characters(prompt.echo),
+                                                                 .reading = prompt.reading}),
                     .whole = {}});
   echoes_.push_back(prompt.echo);
   ++num_open_;
@@ -124,7 +125,7 @@ void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
   if (event.token) time_token(part);
   if (streams_ && !stream_begun_) begin_stream();
   ChoicePiece piece = part.choice.push(event);
-  if (part.choice.is_done() && !part.ended) context_->model.generator->cancel(part.ticket);  // a stop string
+  if (part.choice.is_done() && !part.ended) context_->model.generator->cancel(part.ticket);  // a stop string, or a call
   if (!piece.is_empty()) deliver(part_idx, std::move(piece));
 }
 
@@ -157,22 +158,22 @@ void Completion::begin_stream() {
 void Completion::deliver(size_t part_idx, ChoicePiece piece) {
   Part& part = parts_[part_idx];
   const FinishReason finish_reason = piece.finish;
-  if (const auto name = finish_reason_name(finish_reason); record_.finish.find(name) == std::string::npos) {
+  const std::string_view name = finish_name(finish_reason, piece.has_calls);
+  if (record_.finish.find(name) == std::string::npos) {
     record_.finish += (record_.finish.empty() ? "" : ",") + std::string(name);
   }
   const auto idx = static_cast<int64_t>(part_idx);
   if (streams_) {
     std::string events;
-    const bool carries = !piece.text.empty() || !piece.logprobs.empty();
-    if (carries || !head_.chat) events += sse_event(piece_chunk_json(head_, idx, piece, part.whole.evicted_tokens));
+    const int64_t evicted = part.whole.evicted_tokens;
+    events +=
+        head_.chat ? chat_piece_events(head_, idx, piece) : sse_event(piece_chunk_json(head_, idx, piece, evicted));
     if (head_.chat && finish_reason != FinishReason::kNone) {
-      events += sse_event(finish_chunk_json(head_, idx, finish_reason, part.whole.evicted_tokens));
+      events += sse_event(finish_chunk_json(head_, idx, name, evicted));
     }
     exchange_->send(std::move(events));
   } else {
-    part.whole.text += piece.text;
-    part.whole.finish = finish_reason;
-    for (auto& entry : piece.logprobs) part.whole.logprobs.push_back(std::move(entry));
+    append(part.whole, std::move(piece));
   }
   if (finish_reason != FinishReason::kNone && --num_open_ == 0) finish();
 }
@@ -181,6 +182,7 @@ Usage Completion::usage() const {
   Usage usage{.prompt_tokens = num_prompt_tokens_};
   for (size_t i = 0; i < parts_.size(); ++i) {
     usage.completion_tokens += parts_[i].choice.num_tokens();
+    usage.reasoning_tokens += parts_[i].choice.num_reasoning_tokens();
     if (static_cast<int64_t>(i) % choices_per_prompt_ == 0) usage.cached_tokens += parts_[i].cached_tokens;
   }
   return usage;

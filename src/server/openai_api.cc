@@ -252,8 +252,7 @@ void read_messages(FieldReader& fields, ApiRequest& request) {
   request.messages = *messages;
 }
 
-// Tools go into the prompt where the template has a place for them (checked when it is rendered). Calls in the answer
-// stay text, so a choice that promises a call is refused.
+// Tools go into the prompt where the template has a place for them (checked when it is rendered).
 void read_tools(FieldReader& fields, ApiRequest& request) {
   const Json* tools = fields.find("tools");
   if (tools != nullptr && !tools->is_array()) {
@@ -269,7 +268,7 @@ void read_tools(FieldReader& fields, ApiRequest& request) {
   }
   const bool none = choice != nullptr && *choice == "none";
   if (tools != nullptr && !tools->empty() && !none) request.tools = *tools;
-  fields.accept_only("parallel_tool_calls", true, "calls cannot be constrained");
+  request.parallel_tool_calls = fields.boolean("parallel_tool_calls", true);
 }
 
 void read_template_fields(FieldReader& fields, ApiRequest& request) {
@@ -287,6 +286,16 @@ void read_template_fields(FieldReader& fields, ApiRequest& request) {
 
 namespace {
 
+void read_reasoning(FieldReader& fields, ApiRequest& request) {
+  static constexpr std::string_view kEfforts[] = {"", "none", "minimal", "low", "medium", "high", "xhigh", "max"};
+  request.reasoning_effort = fields.string("reasoning_effort", "");
+  if (std::find(std::begin(kEfforts), std::end(kEfforts), request.reasoning_effort) == std::end(kEfforts)) {
+    fields.fail("reasoning_effort", "'" + request.reasoning_effort.substr(0, 40) +
+                                        "', one of none, minimal, low, medium, high, xhigh, max wanted");
+  }
+  request.include_reasoning = fields.boolean("include_reasoning", true);
+}
+
 void read_chat(FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
   read_messages(fields, request);
   read_common(fields, request, limits);
@@ -300,7 +309,8 @@ void read_chat(FieldReader& fields, const ApiLimits& limits, ApiRequest& request
   read_template_fields(fields, request);
   fields.accept_only("modalities", Json::array({"text"}), "this server answers in text only");
   fields.refuse({"audio", "prediction", "web_search_options", "functions", "function_call"}, "");
-  fields.refuse({"reasoning_effort", "verbosity"}, "where the template knows it, give it in chat_template_kwargs");
+  read_reasoning(fields, request);
+  fields.refuse({"verbosity"}, "where the template knows it, give it in chat_template_kwargs");
 }
 
 bool is_id_list(const Json& list) { return list.is_array() && !list.empty() && list[0].is_number(); }

@@ -51,6 +51,9 @@ struct ApiRequest {
   // Chat.
   Json messages = Json::array();
   Json tools;  // an array or null
+  bool parallel_tool_calls = true;
+  bool include_reasoning = true;
+  std::string reasoning_effort;  // empty: not said
   Json template_variables = Json::object();
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the answer goes on from the last message, an assistant's

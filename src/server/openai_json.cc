@@ -2,6 +2,7 @@
 #include "server/openai_json.h"
 
 #include <random>
+#include <utility>
 
 #include "base/json.h"
 
@@ -52,16 +53,35 @@ Json logprobs_json(const AnswerHead& head, const std::vector<LogprobEntry>& entr
   return head.chat ? chat_logprobs_json(entries) : completions_logprobs_json(entries);
 }
 
-Json finish_json(request::FinishReason finish) {
-  if (finish == request::FinishReason::kNone) return nullptr;
-  return request::finish_reason_name(finish);
+Json finish_json(std::string_view name) { return name.empty() ? Json(nullptr) : Json(name); }
+
+Json call_json(const CallPiece& call) {
+  Json function = Json::object();
+  if (!call.name.empty()) function["name"] = call.name;
+  function["arguments"] = call.arguments;
+  Json json = Json::object();
+  if (!call.id.empty()) json = {{"id", call.id}, {"type", "function"}};
+  json["function"] = std::move(function);
+  return json;
 }
 
-Json usage_json(const Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+Json message_json(const WholeChoice& choice) {
+  Json message = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  if (choice.calls.empty()) return message;
+  if (choice.text.empty()) message["content"] = nullptr;
+  message["tool_calls"] = Json::array();
+  for (const CallPiece& call : choice.calls) message["tool_calls"].push_back(call_json(call));
+  return message;
+}
+
+Json usage_json(const AnswerHead& head, const Usage& usage) {
+  Json json = {{"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.completion_tokens},
+               {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+               {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  if (head.chat) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
+  return json;
 }
 
 // Nothing is said of nothing: clients that know no eviction meet no new field.
@@ -81,7 +101,7 @@ std::string chunk(const AnswerHead& head, Json choices) {
 }
 
 Json chat_choice(const AnswerHead& head, int64_t choice, Json delta, const std::vector<LogprobEntry>& entries,
-                 request::FinishReason finish) {
+                 std::string_view finish) {
   Json logprobs = entries.empty() ? Json(nullptr) : logprobs_json(head, entries);
   return {{"index", choice},
           {"delta", std::move(delta)},
@@ -107,41 +127,77 @@ std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choi
   for (size_t i = 0; i < choices.size(); ++i) {
     Json choice = {{"index", i}};
     if (head.chat) {
-      choice["message"] = {{"role", "assistant"}, {"content", choices[i].text}, {"refusal", nullptr}};
+      choice["message"] = message_json(choices[i]);
     } else {
       choice["text"] = choices[i].text;
     }
     choice["logprobs"] = logprobs_json(head, choices[i].logprobs);
-    choice["finish_reason"] = finish_json(choices[i].finish);
+    choice["finish_reason"] = finish_json(finish_name(choices[i].finish, !choices[i].calls.empty()));
     tell_evicted(choice, choices[i].evicted_tokens);
     list.push_back(std::move(choice));
   }
   Json json = frame(head, head.chat ? "chat.completion" : "text_completion");
   json["choices"] = std::move(list);
-  json["usage"] = usage_json(usage);
+  json["usage"] = usage_json(head, usage);
   return dump_json(json);
 }
 
+void append(WholeChoice& whole, ChoicePiece piece) {
+  whole.text += piece.text;
+  whole.reasoning += piece.reasoning;
+  for (CallPiece& call : piece.calls) {
+    if (static_cast<size_t>(call.index) == whole.calls.size()) {
+      whole.calls.push_back(std::move(call));
+    } else {
+      whole.calls.back().arguments += call.arguments;
+    }
+  }
+  whole.finish = piece.finish;
+  for (auto& entry : piece.logprobs) whole.logprobs.push_back(std::move(entry));
+}
+
+std::string_view finish_name(request::FinishReason finish, bool has_calls) {
+  return finish == request::FinishReason::kStop && has_calls ? "tool_calls" : request::finish_reason_name(finish);
+}
+
 std::string role_chunk_json(const AnswerHead& head, int64_t choice) {
-  return chunk(head, Json::array({chat_choice(head, choice, {{"role", "assistant"}, {"content", ""}}, {},
-                                              request::FinishReason::kNone)}));
+  return chunk(head, Json::array({chat_choice(head, choice, {{"role", "assistant"}, {"content", ""}}, {}, "")}));
 }
 
 std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece, int64_t evicted_tokens) {
   if (head.chat) {
-    return chunk(head, Json::array({chat_choice(head, choice, {{"content", piece.text}}, piece.logprobs,
-                                                request::FinishReason::kNone)}));
+    Json delta = Json::object();
+    if (!piece.text.empty() || piece.reasoning.empty()) delta["content"] = piece.text;
+    if (!piece.reasoning.empty()) delta["reasoning_content"] = piece.reasoning;
+    return chunk(head, Json::array({chat_choice(head, choice, std::move(delta), piece.logprobs, "")}));
   }
   Json one = {{"index", choice},
               {"text", piece.text},
               {"logprobs", logprobs_json(head, piece.logprobs)},
-              {"finish_reason", finish_json(piece.finish)}};
+              {"finish_reason", finish_json(finish_name(piece.finish, false))}};
   if (piece.finish != request::FinishReason::kNone) tell_evicted(one, evicted_tokens);
   return chunk(head, Json::array({std::move(one)}));
 }
 
-std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish,
-                              int64_t evicted_tokens) {
+std::string chat_piece_events(const AnswerHead& head, int64_t choice, const ChoicePiece& piece) {
+  std::string events;
+  const bool has_text = !piece.text.empty() || !piece.reasoning.empty();
+  if (has_text || (!piece.logprobs.empty() && piece.calls.empty())) {
+    events += sse_event(piece_chunk_json(head, choice, piece));
+  }
+  bool logprobs_told = has_text;
+  for (const CallPiece& call : piece.calls) {
+    Json json = {{"index", call.index}};
+    json.update(call_json(call));
+    static const std::vector<LogprobEntry> kNone;
+    Json one = chat_choice(head, choice, {{"tool_calls", Json::array({std::move(json)})}},
+                           std::exchange(logprobs_told, true) ? kNone : piece.logprobs, "");
+    events += sse_event(chunk(head, Json::array({std::move(one)})));
+  }
+  return events;
+}
+
+std::string finish_chunk_json(const AnswerHead& head, int64_t choice, std::string_view finish, int64_t evicted_tokens) {
   Json one = chat_choice(head, choice, Json::object(), {}, finish);
   tell_evicted(one, evicted_tokens);
   return chunk(head, Json::array({std::move(one)}));
@@ -150,7 +206,7 @@ std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::F
 std::string usage_chunk_json(const AnswerHead& head, const Usage& usage) {
   Json json = frame(head, head.chat ? "chat.completion.chunk" : "text_completion");
   json["choices"] = Json::array();
-  json["usage"] = usage_json(usage);
+  json["usage"] = usage_json(head, usage);
   return dump_json(json);
 }
 

@@ -27,11 +27,13 @@ struct Usage {
   int64_t prompt_tokens = 0;      // each prompt once, whatever n is
   int64_t cached_tokens = 0;      // of these, taken from what was computed before
   int64_t completion_tokens = 0;  // of all choices; stop tokens are not counted
+  int64_t reasoning_tokens = 0;   // of these, in thoughts; told for chat
 };
 
 struct WholeChoice {
-  std::string text;
-  int64_t evicted_tokens = 0;  // of prompt and answer, that attention saw no more at the end; told where it is not 0
+  std::string text, reasoning;
+  std::vector<CallPiece> calls;  // whole
+  int64_t evicted_tokens = 0;    // of prompt and answer, that attention saw no more at the end; told where it is not 0
   std::vector<LogprobEntry> logprobs;
   request::FinishReason finish = request::FinishReason::kNone;
 };
@@ -40,13 +42,22 @@ std::string make_answer_id(bool chat);  // random
 
 std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choices, const Usage& usage);
 
+// Puts the piece behind what there is.
+void append(WholeChoice& whole, ChoicePiece piece);
+
+// "stop", "length", or "tool_calls" where the model ended an answer that has calls; "" while it runs.
+std::string_view finish_name(request::FinishReason finish, bool has_calls);
+
 // Chunks. Chat: the role comes first, then pieces, then an empty delta with the finish reason; completions: pieces, the
 // last one with the finish reason.
 std::string role_chunk_json(const AnswerHead& head, int64_t choice);
 std::string piece_chunk_json(const AnswerHead& head, int64_t choice, const ChoicePiece& piece,
                              int64_t evicted_tokens = 0);
-std::string finish_chunk_json(const AnswerHead& head, int64_t choice, request::FinishReason finish,
+std::string finish_chunk_json(const AnswerHead& head, int64_t choice, std::string_view finish,
                               int64_t evicted_tokens = 0);
+// The events of one piece of a chat: text, thoughts and log-probabilities in one chunk, each beginning of a call and
+// each piece of arguments in one of its own.
+std::string chat_piece_events(const AnswerHead& head, int64_t choice, const ChoicePiece& piece);
 std::string usage_chunk_json(const AnswerHead& head, const Usage& usage);
 
 // One event of a text/event-stream.

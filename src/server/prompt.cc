@@ -45,6 +45,10 @@ ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::
   context.tools = request.tools;
   context.add_generation_prompt = request.add_generation_prompt;
   context.variables = request.template_variables;
+  if (ApiError error = apply_reasoning_effort(model.chat_profile.get(), request.reasoning_effort, context.variables);
+      !error.ok()) {
+    return error;
+  }
   context.special_tokens = model.special_tokens;
   rename_unknown_developer(*chat_template, context);
   auto text = request.continue_final_message ? text::render_continuation(*chat_template, context)
@@ -95,9 +99,13 @@ ApiError fit_context(const std::string& field, const ServedModel& model, const A
 
 }  // namespace
 
-ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids) {
+ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids,
+                     std::string* trusted_end) {
   text::RenderedPrompt rendered;
   if (ApiError error = render_chat(model, request, rendered); !error.ok()) return error;
+  if (trusted_end != nullptr && !rendered.segments.empty() && rendered.segments.back().trusted) {
+    *trusted_end = rendered.segments.back().text;
+  }
   auto encoded = model.tokenizer.encode_segments(rendered.segments);
   if (!encoded.ok()) return in_field("messages", encoded.status());
   ids = std::move(*encoded);
@@ -130,7 +138,13 @@ ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const 
 
 ApiError prepare_chat(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts) {
   PreparedPrompt prompt;
-  if (ApiError error = encode_chat(model, request, prompt.ids); !error.ok()) return error;
+  std::string end;
+  if (ApiError error = encode_chat(model, request, prompt.ids, &end); !error.ok()) return error;
+  if (auto reading = make_chat_reading(model.chat_profile, request.tools, end)) {
+    reading->one_call = !request.parallel_tool_calls;
+    reading->show_reasoning = request.include_reasoning;
+    prompt.reading = std::move(reading);
+  }
   prompts.push_back(std::move(prompt));
   return fit_context("messages", model, request, prompts.back());
 }

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "server/chat_reading.h"
 #include "server/openai_api.h"
 #include "server/served_model.h"
 
@@ -14,17 +16,20 @@ namespace firstlight::server {
 
 struct PreparedPrompt {
   std::vector<int32_t> ids;
-  int64_t max_tokens = 0;  // of output; with the prompt within the context
-  std::string echo;        // the prompt's text, where the answer begins with it
+  int64_t max_tokens = 0;                      // of output; with the prompt within the context
+  std::string echo;                            // the prompt's text, where the answer begins with it
+  std::shared_ptr<const ChatReading> reading;  // of a chat's answer; null: all of it is text
 };
 
 // The prompts of the request, in order. Rendered chat gets no special tokens but the template's own, and text of
 // messages never becomes control tokens; a raw text prompt follows the tokenizer's setting.
 ApiError prepare_prompts(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts);
 
-// The ids of a request's messages, whatever their number; of a text, with what the tokenizer adds where the request
+// The ids of a request's messages, whatever their number (`trusted_end`: the end of their text, where it is the
+// template's own); of a text, with what the tokenizer adds where the request
 // says so.
-ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids);
+ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids,
+                     std::string* trusted_end = nullptr);
 ApiError encode_text(const ServedModel& model, const ApiRequest& request, const std::string& field,
                      const std::string& text, std::vector<int32_t>& ids);
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "request/request.h"
+#include "server/chat_reading.h"
 #include "server/generator.h"
 #include "text/tokenizer.h"
 
@@ -34,6 +36,7 @@ struct ServedModel {
   const text::ChatRenderer* chat_template = nullptr;                // null: chat requests are refused
   const text::ChatRenderer* tool_template = nullptr;                // for requests with tools; null: the same
   std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos_token", … for the template
+  std::shared_ptr<const ChatProfile> chat_profile;                  // how chat answers are read; null: as text
   int64_t context = 2048;   // tokens of prompt and output together that the engine takes
   int64_t max_context = 0;  // the longest that would fit beside the model; 0: not known
   int64_t created_unix_s = 0;

@@ -11,9 +11,9 @@ namespace firstlight::text {
 Detokenizer::Detokenizer(Tokenizer tokenizer, DecodeOptions options)
     : tokenizer_(std::move(tokenizer)), options_(options), state_(tokenizer_.parts().decoder.begin()) {}
 
-std::string Detokenizer::push(int32_t id) {
+std::string Detokenizer::push(int32_t id, bool skip_special) {
   std::string delta;
-  push_token(tokenizer_.parts(), id, options_, state_, delta);
+  push_token(tokenizer_.parts(), id, {.skip_special = skip_special}, state_, delta);
   return delta;
 }
 

@@ -18,7 +18,9 @@ class Detokenizer {
   explicit Detokenizer(Tokenizer tokenizer, DecodeOptions options = {});
 
   // The text that this token makes certain; often the whole token, sometimes nothing.
-  std::string push(int32_t id);
+  std::string push(int32_t id) { return push(id, options_.skip_special); }
+  // The same for one token with its own answer to whether special tokens are left out.
+  std::string push(int32_t id, bool skip_special);
 
   // The tokens are over: what was held back (an incomplete sequence becomes U+FFFD). The next push starts a new text.
   std::string flush();

@@ -2,8 +2,8 @@
 #include "text/chat/chat_format.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
+#include <tuple>
 
 #include "base/json.h"
 #include "base/toml.h"
@@ -207,16 +207,6 @@ size_t num_marks(const ChatFormatFile& file, const ChatFormatClues& clues) {
   return most;
 }
 
-// Whether the template has this name as a word of its own.
-bool names_variable(std::string_view text, const std::string& name) {
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
-  }
-  return false;
-}
-
 void add_thinking(ChatFormat& out, const std::vector<ChatFormatFile>& files, const ChatFormatClues& clues) {
   for (const ChatFormatFile& file : files) {
     if (file.format.calls || !out.thinking.empty()) continue;
@@ -232,22 +222,19 @@ void add_thinking(ChatFormat& out, const std::vector<ChatFormatFile>& files, con
   }
 }
 
-void add_effort(ChatFormat& out, const std::vector<ChatFormatFile>& files, const ChatFormatClues& clues) {
+void add_effort(ChatFormat& out, const std::vector<ChatFormatFile>& files) {
+  out.effort_levels.clear();
+  out.effort_switches.clear();
   for (const ChatFormatFile& file : files) {
-    for (const std::string& name : file.format.effort_levels) {
-      if (names_variable(clues.template_text, name)) out.effort_levels.push_back(name);
-    }
-    for (const std::string& name : file.format.effort_switches) {
-      if (names_variable(clues.template_text, name)) out.effort_switches.push_back(name);
-    }
+    const auto& [levels, switches] = std::tie(file.format.effort_levels, file.format.effort_switches);
+    out.effort_levels.insert(out.effort_levels.end(), levels.begin(), levels.end());
+    out.effort_switches.insert(out.effort_switches.end(), switches.begin(), switches.end());
   }
 }
 
 ChatFormat complete(ChatFormat out, const std::vector<ChatFormatFile>& files, const ChatFormatClues& clues) {
-  out.effort_levels.clear();
-  out.effort_switches.clear();
   add_thinking(out, files, clues);
-  add_effort(out, files, clues);
+  add_effort(out, files);
   return out;
 }
 

@@ -47,8 +47,9 @@ struct ChatFormat {
   std::vector<Pattern> dropped;         // marks without a meaning of their own
   std::vector<std::string> prompt_end;  // what ends a prompt and is the beginning of an answer's first mark
   std::optional<CallSyntax> calls;
-  std::vector<std::string> effort_levels;    // template variables that take "low", "medium", …
-  std::vector<std::string> effort_switches;  // template variables that turn thinking on and off
+  // Template variables that take "low", "medium", …, and those that turn thinking on and off; a model knows a few of
+  // them at most, which only its prompts tell.
+  std::vector<std::string> effort_levels, effort_switches;
 
   // The end of a prompt that the answer goes on from: an opened mark of thoughts, or a prompt_end. `prompt` is trusted
   // text of the template.

@@ -65,14 +65,6 @@ TEST(ChatFormat, TheMostMarksWin) {
   EXPECT_EQ(recognised("[TOOL_CALLS] [ARGS] [THINK]"), "mistral_args+think");
 }
 
-TEST(ChatFormat, EffortIsWhatTheTemplateNames) {
-  static const auto files = shipped_chat_formats().value();
-  const ChatFormat format =
-      recognise_chat_format(files, {"{% if enable_thinking %}{{ xthinking }}{{ reasoning_effort }}"});
-  EXPECT_EQ(format.effort_levels, std::vector<std::string>{"reasoning_effort"});
-  EXPECT_EQ(format.effort_switches, std::vector<std::string>{"enable_thinking"});
-}
-
 TEST(ChatFormat, TheOpenEndOfAPrompt) {
   static const auto files = shipped_chat_formats().value();
   const ChatFormat think = recognise_chat_format(files, {"<think> <thinking> [THINK]"});
