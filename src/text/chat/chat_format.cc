@@ -100,6 +100,7 @@ Status check_calls(const CallSyntax& calls) {
   if (wants_quote == calls.quote.empty()) return invalid_data("calls.quote: where {loose} is");
   if (!calls.parameter) return ok_status();
   const Pattern& one = *calls.parameter;
+  if (one.opener().empty()) return invalid_data("calls.parameter '" + one.source + "': text wanted first");
   if (one.body != Hole::kValue || !one.has_body || one.tail.empty() ||
       one.tail.back().kind != PatternPart::Kind::kLiteral) {
     return invalid_data("calls.parameter: {key}, {value} and text behind it wanted");

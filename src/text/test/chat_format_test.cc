@@ -18,6 +18,15 @@ TEST(ChatFormat, TheShippedFilesAreRead) {
   EXPECT_GE(files->size(), 25u);
 }
 
+TEST(ChatFormat, EveryShippedFileIsInTheDocs) {
+  const auto docs = read_text_file(std::string(FL_SOURCE_DIR) + "/docs/chat_formats.md");
+  ASSERT_TRUE(docs.ok());
+  for (const EmbeddedFile& file : embedded_files()) {
+    const std::string name(file.path.substr(0, file.path.rfind('.')));
+    EXPECT_NE(docs->find("\n| `" + name + "` |"), std::string::npos) << name;
+  }
+}
+
 TEST(ChatFormat, FaultsAreNamed) {
   const std::string head = "[recognise]\ntemplate = \"x\"\n";
   const std::pair<std::string, std::string> cases[] = {
@@ -34,6 +43,7 @@ TEST(ChatFormat, FaultsAreNamed) {
       {head + "[calls]\ncall = \"{name}{arguments}</a>\"", "text wanted first"},
       {head + "[calls]\ncall = \"<a>{name}<b>{parameters}</a>\"", "calls.parameter"},
       {head + "[calls]\ncall = \"<a>{name}<b>{parameters}</a>\"\nparameter = \"<p>{key}\"", "wanted"},
+      {head + "[calls]\ncall = \"<a>{name}<b>{parameters}</a>\"\nparameter = \"{key}={value};\"", "text wanted first"},
       {head + "[calls]\ncall = \"<a>{name}{loose}</a>\"", "calls.quote"},
       {head + "[calls]\ncall = \"{call}\"\nbegin = \"<a>\"", "both or neither"},
       {head + "[calls]\ncall = \"{call}\"\nkeyed = 1", "true or false wanted"},
