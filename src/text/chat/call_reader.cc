@@ -22,7 +22,7 @@ Match CallReader::begin(std::string_view text, bool bare, bool over, size_t& len
     Captures captures;
     size_t at = 0;
     Match match = match_parts(pattern.head, text, over, captures, at);
-    if (match == Match::kYes) match = begin_body(pattern, text, skip_blanks(text, at), over, captures, length, out);
+    if (match == Match::kYes) match = begin_body(pattern, text, at, over, captures, length, out);
     if (match == Match::kYes) {
       pattern_ = &pattern;
       return match;
@@ -32,16 +32,17 @@ Match CallReader::begin(std::string_view text, bool bare, bool over, size_t& len
   return may_come ? Match::kMore : Match::kNo;
 }
 
-// `at` is where the body begins, or the end of the text.
-Match CallReader::begin_body(const Pattern& pattern, std::string_view text, size_t at, bool over, Captures& captures,
+Match CallReader::begin_body(const Pattern& pattern, std::string_view text, size_t head, bool over, Captures& captures,
                              size_t& length, ChatParts& out) {
   const std::string& name = captures[static_cast<size_t>(Hole::kName)];
   const bool names_itself = name.empty();
   if (!names_itself && !tools_.knows(name)) return Match::kNo;
+  size_t at = skip_blanks(text, head);
   if (at == text.size() && pattern.body != Hole::kParameters) return wait(over);
   in_list_ = false;
   levels_ = 0;
-  length = at;
+  // White space that is there already goes with the head only where more than that had to be seen.
+  length = pattern.body == Hole::kParameters ? head : at;
   if (names_itself) {
     in_list_ = text[at] == '[';
     if (in_list_) at = skip_blanks(text, at + 1);

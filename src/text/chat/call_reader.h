@@ -37,7 +37,7 @@ class CallReader {
  private:
   enum class State { kDone, kJson, kMembers, kNext, kLoose, kPython, kParameters, kTail };
 
-  Match begin_body(const Pattern& pattern, std::string_view text, size_t at, bool over, Captures& captures,
+  Match begin_body(const Pattern& pattern, std::string_view text, size_t head, bool over, Captures& captures,
                    size_t& length, ChatParts& out);
   Match begin_object(std::string_view text, bool over, size_t& length, ChatParts& out);
   Match begin_python(std::string_view text, bool over, size_t& length, ChatParts& out);
