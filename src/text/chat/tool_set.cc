@@ -97,6 +97,12 @@ ToolSet::ToolSet(const Json& tools) {
   }
 }
 
+std::vector<std::string> ToolSet::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, schema] : parameters_) out.push_back(name);
+  return out;
+}
+
 const Json& ToolSet::parameters(std::string_view name) const {
   const auto found = parameters_.find(name);
   return found == parameters_.end() ? kNoSchema : *found->second;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json_fwd.h"
 
@@ -26,6 +27,7 @@ class ToolSet {
 
   bool empty() const { return parameters_.empty(); }
   bool knows(std::string_view name) const { return parameters_.find(name) != parameters_.end(); }
+  std::vector<std::string> names() const;  // in alphabetical order
   // The schema of its arguments; null where none is given or the tool is not known.
   const Json& parameters(std::string_view name) const;
   // Of one argument: its type, enum or const, through $ref, anyOf, oneOf and allOf.
