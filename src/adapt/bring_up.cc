@@ -99,7 +99,7 @@ Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const Bri
   if (options.hidden != Hidden::kNone) FL_TRY(add_hidden_output(graph, options.hidden == Hidden::kBeside));
   auto plan = FL_TRY(compiler::compile(std::move(graph), compile_options(options, target), &loaded->passes));
   loaded->compile_seconds = watch.lap();
-  loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads}));
+  loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads, .yields = true}));
   loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));
   loaded->load_seconds = watch.lap();
   return loaded;

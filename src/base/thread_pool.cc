@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool: one generation counter starts a run, one phase counter is the barrier. Waiters spin for a while, then sleep
-// on the counter, so that a process that takes one of our cores costs its share and no more.
+// The pool: a word of generation and number of active threads starts a run, one phase counter is the barrier. Waiters
+// spin for a while, then sleep on the counter, so that a process that takes one of our cores costs its share and no
+// more.
 #include "base/thread_pool.h"
 
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/core_share.h"
 #include "base/start_thread.h"
 
 namespace firstlight {
@@ -75,7 +79,14 @@ struct Free {
 struct alignas(kLine) Place {
   std::unique_ptr<std::byte, Free> scratch;
   size_t scratch_bytes = 0;
+  std::atomic<int> thread_id{0};
+  int64_t run_delay = 0;  // at the last look
 };
+
+// The word that starts a run: its generation, and how many threads take part. In one, so that a thread that was left
+// out and wakes late cannot take the number of another run.
+constexpr uint32_t kActiveBits = 12;
+constexpr uint32_t kActiveMask = (uint32_t{1} << kActiveBits) - 1;
 
 }  // namespace
 
@@ -87,8 +98,9 @@ struct ThreadPool::State {
   std::vector<std::unique_ptr<Place>> places;
   std::vector<std::thread> threads;
 
-  alignas(kLine) std::atomic<uint32_t> generation{0};
-  const std::function<void(Worker&)>* body = nullptr;  // published by generation
+  alignas(kLine) std::atomic<uint32_t> start{0};
+  const std::function<void(Worker&)>* body = nullptr;  // published by start
+  std::atomic<int> active{1};                          // threads of the runs to come; those left out sleep on it
   std::atomic<bool> stop{false};
   std::atomic<bool> running{false};
 
@@ -96,15 +108,18 @@ struct ThreadPool::State {
   alignas(kLine) std::atomic<uint32_t> phase{0};
   alignas(kLine) std::atomic<int64_t> ticket{0};
 
+  std::unique_ptr<CoreShare> core_share;  // null: all threads take part always
+  int64_t ran_ns = 0;                     // in runs since the last look at the share
+
   int core_of(int index) const { return cores[static_cast<size_t>(index) % cores.size()]; }
 
-  void barrier(bool reset_tickets) {
-    if (count == 1) {
+  void barrier(int taking_part, bool reset_tickets) {
+    if (taking_part == 1) {
       if (reset_tickets) ticket.store(0, std::memory_order_relaxed);
       return;
     }
     const uint32_t current = phase.load(std::memory_order_relaxed);
-    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
+    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == taking_part) {
       if (reset_tickets) ticket.store(0, std::memory_order_relaxed);
       arrived.store(0, std::memory_order_relaxed);
       phase.store(current + 1, std::memory_order_seq_cst);
@@ -117,19 +132,51 @@ struct ThreadPool::State {
   void serve(Worker worker) {
     uint32_t seen = 0;
     if (pin) pin_to(core_of(worker.index()));
+    places[static_cast<size_t>(worker.index())]->thread_id.store(gettid(), std::memory_order_relaxed);
     while (true) {
-      wait_for_change(generation, seen, spin_ns);
-      ++seen;
+      wait_for_change(start, seen, spin_ns);
+      seen = start.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_relaxed)) return;
-      (*body)(worker);
-      barrier(false);
+      worker.count_ = static_cast<int>(seen & kActiveMask);
+      if (worker.index() < worker.count_) {
+        (*body)(worker);
+        barrier(worker.count_, false);
+        continue;
+      }
+      int left = active.load(std::memory_order_acquire);
+      for (; left <= worker.index(); left = active.load(std::memory_order_acquire)) {
+        active.wait(left, std::memory_order_acquire);
+      }
+    }
+  }
+
+  void begin(int num_active) {
+    const uint32_t generation = (start.load(std::memory_order_relaxed) >> kActiveBits) + 1;
+    start.store(generation << kActiveBits | static_cast<uint32_t>(num_active), std::memory_order_seq_cst);
+    start.notify_all();
+  }
+
+  // The share of the cores that the last runs had, and how many threads the next ones get for it.
+  void look_at_share() {
+    std::vector<int64_t> delays;
+    for (int i = 0; i < core_share->active(); ++i) {
+      Place& place = *places[static_cast<size_t>(i)];
+      const int64_t delay = run_delay_ns(place.thread_id.load(std::memory_order_relaxed));
+      delays.push_back(delay - place.run_delay);
+      place.run_delay = delay;
+    }
+    if (!core_share->look(std::exchange(ran_ns, 0), delays, now_ns())) return;
+    active.store(core_share->active(), std::memory_order_release);
+    active.notify_all();
+    for (const auto& place : places) {
+      place->run_delay = run_delay_ns(place->thread_id.load(std::memory_order_relaxed));
     }
   }
 };
 
-void Worker::barrier() { pool_->state_->barrier(false); }
+void Worker::barrier() { pool_->state_->barrier(count_, false); }
 
-void Worker::reset_tickets() { pool_->state_->barrier(true); }
+void Worker::reset_tickets() { pool_->state_->barrier(count_, true); }
 
 Worker::Range Worker::share(int64_t total, int64_t grain) const {
   const int64_t grains = total / grain;
@@ -178,11 +225,15 @@ Status ThreadPool::start(const Options& options) {
   const bool oversubscribed = static_cast<size_t>(state.count) > state.cores.size();
   state.spin_ns = oversubscribed ? 0 : std::max<int64_t>(options.spin_us, 0) * 1000;
   for (int i = 0; i < state.count; ++i) state.places.push_back(std::make_unique<Place>());
+  state.active.store(state.count, std::memory_order_relaxed);
+  if (options.yields && state.count > 1 && run_delay_ns(gettid()) >= 0) {
+    state.core_share = std::make_unique<CoreShare>(state.count);
+  }
   for (int i = 1; i < state.count; ++i) {
     Worker worker;
     worker.pool_ = this;
     worker.index_ = i;
-    worker.count_ = state.count;
+    worker.most_ = state.count;
     const std::string what = "thread " + std::to_string(i + 1) + " of " + std::to_string(state.count);
     state.threads.push_back(FL_TRY(start_thread(what, [&state, worker] { state.serve(worker); })));
   }
@@ -191,8 +242,9 @@ Status ThreadPool::start(const Options& options) {
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true, std::memory_order_relaxed);
-  state_->generation.fetch_add(1, std::memory_order_seq_cst);
-  state_->generation.notify_all();
+  state_->active.store(state_->count, std::memory_order_release);
+  state_->active.notify_all();
+  state_->begin(0);
   for (std::thread& thread : state_->threads) thread.join();
 }
 
@@ -204,17 +256,24 @@ void ThreadPool::run(const std::function<void(Worker&)>& body) {
   Worker worker;
   worker.pool_ = this;
   worker.index_ = 0;
-  worker.count_ = state.count;
-  // The caller keeps its own affinity outside of runs: threads it starts would inherit a pinned one.
+  worker.most_ = state.count;
+  worker.count_ = state.core_share ? state.core_share->active() : state.count;
+  // The caller keeps its own affinity outside of runs: threads it starts would inherit a pinned one. Alone it is not
+  // pinned: the system may find it a free core.
   cpu_set_t before;
-  const bool pinned = state.pin && sched_getaffinity(0, sizeof before, &before) == 0;
+  const bool pinned = state.pin && worker.count_ > 1 && sched_getaffinity(0, sizeof before, &before) == 0;
   if (pinned) pin_to(state.core_of(0));
+  const int64_t begin = state.core_share ? now_ns() : 0;
+  if (state.core_share) state.places[0]->thread_id.store(gettid(), std::memory_order_relaxed);
   state.body = &body;
-  state.generation.fetch_add(1, std::memory_order_seq_cst);
-  state.generation.notify_all();
+  if (worker.count_ > 1) state.begin(worker.count_);
   body(worker);
-  state.barrier(false);
+  state.barrier(worker.count_, false);
   if (pinned) static_cast<void>(sched_setaffinity(0, sizeof before, &before));
+  if (state.core_share) {
+    state.ran_ns += now_ns() - begin;
+    if (state.ran_ns >= CoreShare::kWindow) state.look_at_share();
+  }
   state.running.store(false, std::memory_order_release);
 }
 

@@ -21,6 +21,8 @@ class Worker {
  public:
   int index() const { return index_; }
   int count() const { return count_; }
+  // Threads of the pool, whoever takes part: what a result may depend on, as count() changes with the machine's load.
+  int most() const { return most_; }
 
   // Returns when all workers of the run have called it. What one wrote before, all see after.
   void barrier();
@@ -46,6 +48,7 @@ class Worker {
   ThreadPool* pool_ = nullptr;
   int index_ = 0;
   int count_ = 1;
+  int most_ = 1;
 };
 
 class ThreadPool {
@@ -54,6 +57,9 @@ class ThreadPool {
     int num_threads = 0;   // 0: the cores this process may use
     bool pin = true;       // bind thread i to the i-th allowed core
     int64_t spin_us = 50;  // how long a waiter spins before it parks
+    // Leave threads out of runs while other processes take their cores: all of a run wait for the one that is kept
+    // waiting, so a few alone are faster. Worker::count() is then what is left; 0 < count() <= num_threads().
+    bool yields = false;
   };
   // Errors: kUnavailable where the system gives fewer threads.
   static Result<std::unique_ptr<ThreadPool>> create(const Options& options);

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -13,6 +17,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "base/core_share.h"
 
 namespace firstlight {
 namespace {
@@ -132,6 +138,37 @@ TEST(ThreadPool, WorksWithoutSpinning) {
     }
   });
   EXPECT_EQ(sum, 500);
+}
+
+// Two busy threads of others, one per core: whoever takes part has about half of a core.
+TEST(ThreadPool, LeavesThreadsOutWhileOthersTakeTheirCores) {
+  if (run_delay_ns(gettid()) < 0) GTEST_SKIP() << "this kernel keeps no run delays";
+  ThreadPool pool(ThreadPool::Options{.num_threads = 2, .yields = true});
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&stop] {
+      while (!stop.load(std::memory_order_relaxed)) {
+      }
+    });
+  }
+  int least = 2;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (least == 2 && std::chrono::steady_clock::now() < end) {
+    std::array<int64_t, 2> cells{};
+    int taking_part = 0;
+    pool.run([&](Worker& worker) {
+      if (worker.index() == 0) taking_part = worker.count();
+      for (int round = 0; round < 50; ++round) {
+        ++cells[static_cast<size_t>((worker.index() + round) % worker.count())];
+        worker.barrier();
+      }
+    });
+    EXPECT_EQ(cells[0] + cells[1], 50 * taking_part);
+    least = std::min(least, taking_part);
+  }
+  stop.store(true);
+  EXPECT_EQ(least, 1);
 }
 
 // With room for a few stacks more: what `ulimit -v` makes of a machine with many cores.

@@ -22,7 +22,7 @@ AttendSplit make_split(const KernelCall& call, const AttendOptions& options, int
 template <const AttendForm& (*kForm)()>
 void run(const KernelCall& call, Worker& worker) {
   const auto& options = static_cast<const CpuAttendOptions&>(*call.prepared);
-  const AttendSplit split = make_split(call, options.attend(), worker.count());
+  const AttendSplit split = make_split(call, options.attend(), worker.most());
   if (split.num_items() == 0) return;
   AttendTaskRun task_run(call, options, kForm(), split, worker);
   if (split.num_parts() == 1) {

@@ -273,7 +273,7 @@ void run_in_parts(const KernelCall& call, const IndexScoresOptions& options, con
 template <const AttendForm& (*kForm)()>
 void run(const KernelCall& call, Worker& worker) {
   const auto& options = static_cast<const IndexScoresOptions&>(*call.prepared);
-  const Split split(options, *call.batch, call.inputs[0].dim(1), worker.count());
+  const Split split(options, *call.batch, call.inputs[0].dim(1), worker.most());
   if (split.num_items() == 0) return;
   TaskRun task_run(call, options, kForm(), split, worker);
   if (split.num_parts() > 1) return run_in_parts(call, options, split, task_run, worker);
