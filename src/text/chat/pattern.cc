@@ -74,13 +74,16 @@ Status check(const Pattern& pattern) {
 
 bool ends_name(char c) { return is_blank(c) || std::string_view("<>{}[]()\"'`,;=").find(c) != std::string_view::npos; }
 
-// Where the hole at `at` ends: before the next literal, or, of a name, at a character no name has. npos: not yet.
-size_t hole_end(std::span<const PatternPart> rest, std::string_view text, size_t at, Hole hole) {
-  std::string_view next;
+std::string_view next_literal(std::span<const PatternPart> rest) {
   for (const PatternPart& part : rest) {
-    if (part.kind == Kind::kLiteral) next = part.text;
+    if (part.kind == Kind::kLiteral) return part.text;
     if (part.kind != Kind::kSpace) break;
   }
+  return "";
+}
+
+// Where the hole at `at` ends: before the next literal, or, of a name, at a character no name has. npos: not yet.
+size_t hole_end(std::string_view next, std::string_view text, size_t at, Hole hole) {
   if (hole != Hole::kName) return next.empty() ? at : text.find(next, at);
   for (size_t i = at; i < text.size(); ++i) {
     if (ends_name(text[i]) || (!next.empty() && text.substr(i).starts_with(next))) return i;
@@ -89,9 +92,12 @@ size_t hole_end(std::span<const PatternPart> rest, std::string_view text, size_t
 }
 
 Match match_hole(std::span<const PatternPart> rest, std::string_view text, Hole hole, Captures& captures, size_t& at) {
-  const size_t end = hole_end(rest, text, at, hole);
+  const std::string_view next = next_literal(rest);
+  const size_t end = hole_end(next, text, at, hole);
   const std::string_view taken = text.substr(at, end == std::string_view::npos ? end : end - at);
-  if (taken.size() > kLongestShortHole || taken.find('\n') != std::string_view::npos) return Match::kNo;
+  // What has no end in sight may have a beginning of the next literal at its end.
+  const size_t longest = kLongestShortHole + (end == std::string_view::npos ? next.size() : 0);
+  if (taken.size() > longest || taken.find('\n') != std::string_view::npos) return Match::kNo;
   if (end == std::string_view::npos) return Match::kMore;
   if (hole != Hole::kAny && trim_blanks(taken).empty()) return Match::kNo;
   captures[static_cast<size_t>(hole)] = trim_blanks(taken);
