@@ -35,7 +35,9 @@ BASE = {  # the least body of each schema
 NEEDS = {"stream_options": {"stream": True}, "top_logprobs": {"logprobs": True}}
 # What a schema of one field cannot say: values that fit it and are refused for a reason that its description gives.
 TELLS_MORE = {"model", "max_tokens", "max_completion_tokens", "best_of", "tools", "top_logprobs", "prompt",
-              "input", "dimensions", "pooling"}
+              "input", "dimensions", "pooling", "guided_json",
+              "guided_grammar", "grammar", "continue_final_message",
+              "reasoning_effort"}
 
 
 class Document:
