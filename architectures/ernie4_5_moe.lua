@@ -5,7 +5,7 @@ local std = require "std"
 
 -- The chosen experts' own scores, over their sum or moe_norm_min if that is larger.
 local function route(x, w, p)
-  local scores = softmax(std.moe.router_logits(x, w("gate.weight", { p.experts, p.hidden })))
+  local scores = softmax(linear(x, w("gate.weight", { p.experts, p.hidden })))
   local bias = reshape(w("moe_statics.e_score_correction_bias", { 1, p.experts }), p.experts)
   local _, idx = top_k(scores + bias, { k = p.top_k })
   local weight, least = gather_last(scores, idx), p.norm_min

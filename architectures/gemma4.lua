@@ -96,7 +96,7 @@ end
 -- A norm, the router's scores, the best k of them over their sum, each times its expert's own factor.
 local function route(x, w, p)
   local h = rms_norm(x, { eps = p.eps }) * w("scale", { p.hidden }) * p.hidden ^ -0.5
-  local scores = softmax(std.moe.router_logits(h, w("proj.weight", { p.experts, p.hidden })))
+  local scores = softmax(linear(h, w("proj.weight", { p.experts, p.hidden })))
   local best, idx = top_k(scores, { k = p.top_k })
   local scaled = gather_last(scores * w("per_expert_scale", { p.experts }), idx)
   return idx, scaled / reduce(best, { op = "sum" })

@@ -34,7 +34,7 @@ end
 
 -- The k best logits, and softmax among them.
 local function route(x, w, p)
-  local logits = std.moe.router_logits(x, w("weight", { p.experts, p.hidden }), w("bias", { p.experts }))
+  local logits = linear(x, w("weight", { p.experts, p.hidden }), w("bias", { p.experts }))
   local best, idx = top_k(logits, { k = p.top_k })
   return idx, softmax(best)
 end

@@ -5,7 +5,7 @@ local std = require "std"
 
 -- The k best logits, and softmax among them; both matrices of all experts stand in one tensor each.
 local function sparse(x, w, p)
-  local best, idx = top_k(std.moe.router_logits(x, w("router.layer.weight", { p.experts, p.hidden })), { k = p.top_k })
+  local best, idx = top_k(linear(x, w("router.layer.weight", { p.experts, p.hidden })), { k = p.top_k })
   if w:has "experts.{}.gate_proj.weight" then return std.moe.glu(x, w, p, idx, softmax(best)) end  -- GGUF files
   return std.moe.packed_glu(x, w, p, idx, softmax(best), "input_linear.weight", "output_linear.weight", {})
 end

@@ -41,7 +41,7 @@ end
 
 -- One matrix for gate and up of all experts; GGUF files have all of them apart.
 local function routed(x, w, p)
-  local best, idx = top_k(std.moe.router_logits(x, w("router.weight", { p.experts, p.hidden })), { k = p.top_k })
+  local best, idx = top_k(linear(x, w("router.weight", { p.experts, p.hidden })), { k = p.top_k })
   local weight, how = sigmoid(best), { transposed = true, weight_on = "input" }
   if w:has "experts.{}.gate_proj.weight" then return std.moe.glu(x, w, p, idx, weight, nil, how.weight_on) end
   return std.moe.packed_glu(x, w, p, idx, weight, "experts.gate_up_proj", "experts.down_proj", how)

@@ -33,14 +33,10 @@ function moe.sparse_layers(c, p, default)
   return is_sparse
 end
 
--- What experts are chosen by, in float32 whatever the plan computes in: a choice between two that are nearly equal is a step,
--- and what falls on the wrong side of it is another model.
-function moe.router_logits(x, weight, bias) return linear(x, weight, bias, { compute = "f32" }) end
-
 -- softmax over all experts, the k best; renormalised to sum to one when p.norm_topk is set. p.router: the name of the
 -- matrix, if it is not gate.weight.
 function moe.softmax_router(x, w, p)
-  local scores = softmax(moe.router_logits(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
+  local scores = softmax(linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
   local weight, idx = top_k(scores, { k = p.top_k })
   if p.norm_topk then weight = weight / reduce(weight, { op = "sum" }) end
   return idx, weight
@@ -57,7 +53,7 @@ end
 -- there is none) takes part in the choice alone. Experts lie in p.groups groups, of which the p.top_groups with the largest sum
 -- of their two best choices stay. chosen: the experts of each token, where they are settled already.
 function moe.sigmoid_router(x, w, p, chosen)
-  local scores = map(p.route_score or sigmoid, moe.router_logits(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
+  local scores = map(p.route_score or sigmoid, linear(x, w(p.router or "gate.weight", { p.experts, p.hidden })))
   if chosen then return chosen, weights_of(scores, chosen, p) end
   local choice = scores
   if p.route_bias ~= false then choice = scores + w(p.route_bias or "gate.e_score_correction_bias", { p.experts }) end
