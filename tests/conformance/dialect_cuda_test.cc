@@ -70,6 +70,7 @@ TEST(DialectCuda, EveryPrintedModuleCompilesForSm90) {
     if (row == nullptr) continue;
     const auto step = kernels::find_device_kernel(row->symbol)
                           ->prepare({.signature = signature, .states = states, .modules = modules});
+    if (!step.ok() && step.status().code() == StatusCode::kUnsupported) continue;  // refused by name: states in blocks
     EXPECT_TRUE(step.ok()) << ops::op_name(c.op) << " \"" << c.name << "\": " << step.status().message();
   }
   EXPECT_GT(modules.num_modules(), 100u);
