@@ -151,22 +151,52 @@ void add_sampling_flags(CLI::App* sub, SamplingFlags& flags) {
       ->check(CLI::Range(0, 1000000));
 }
 
+// A whole number of this range.
+std::function<std::string(const std::string&)> whole_from(int64_t least, int64_t most = INT64_MAX) {
+  return [least, most](const std::string& word) -> std::string {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    if (whole && number >= least && number <= most) return "";
+    return "'" + word + "' is no whole number from " + std::to_string(least) +
+           (most == INT64_MAX ? " up" : " to " + std::to_string(most));
+  };
+}
+
+// A value that is there: an unset variable in a shell is "", and would be taken as if the flag were not given.
+std::function<std::string(const std::string&)> not_empty() {
+  return [](const std::string& word) -> std::string { return word.empty() ? "an empty value" : ""; };
+}
+
+// A time that ends: 0 to a year.
+std::function<std::string(const std::string&)> seconds() {
+  return [](const std::string& word) -> std::string {
+    constexpr double kYear = 366.0 * 24 * 3600;
+    double number = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    return whole && number >= 0 && number <= kYear ? "" : "'" + word + "': 0 to 31622400 seconds wanted";
+  };
+}
+
 void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
   sub->add_option("--host", host)->capture_default_str();
   sub->add_option("--port", port, "0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
-  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'");
+  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'")->check(not_empty());
 }
 
 void add_operation_flags(CLI::App* sub, ServeFlags& flags) {
   sub->add_option("--request-timeout", flags.request_timeout,
                   "seconds of one request, waiting included; a request may ask for fewer")
       ->check(CLI::PositiveNumber)
+      ->check(seconds())
       ->capture_default_str();
   sub->add_option("--drain-timeout", flags.drain_timeout, "seconds that a stop leaves to running requests")
-      ->check(CLI::NonNegativeNumber)
+      ->check(seconds())
       ->capture_default_str();
   sub->add_option("--max-body", flags.max_body, "bytes of one request's body")
       ->transform(CLI::AsSizeValue(false))
+      ->check(whole_from(1))
       ->capture_default_str();
   sub->add_option("--max-connections", flags.max_connections)->check(CLI::PositiveNumber)->capture_default_str();
   sub->add_option("--log-format", flags.log_format, "text or json: a line per request, on stderr")
@@ -267,11 +297,13 @@ void add_running_verbs(CLI::App& app, CommandLine& line) {
   run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
   run->add_option("--context", line.run.context,
                   "tokens of prompt and output together (default: the model's, or what fits)");
-  run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
+  run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)")->check(not_empty());
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
-  run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file");
-  run->add_option("--regex", line.run.regex, "the output matches this regular expression, whole");
-  run->add_option("--grammar", line.run.grammar, "the output is a text of the grammar in this file");
+  run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file")
+      ->check(not_empty());
+  run->add_option("--regex", line.run.regex, "the output matches this regular expression, whole")->check(not_empty());
+  run->add_option("--grammar", line.run.grammar, "the output is a text of the grammar in this file")
+      ->check(not_empty());
   run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
   add_speculate_flag(run, line.run.speculate);
   add_sampling_flags(run, line.run.sampling);
@@ -450,18 +482,6 @@ void add_looking_verbs(CLI::App& app, CommandLine& line) {
   CLI::App* devices = add_verb(app, line, "devices", "what is there, measured on request",
                                [&] { return verb_devices(common, line.devices); });
   devices->add_flag("--measure", line.devices.measure, "read bandwidth and arithmetic peaks");
-}
-
-// A whole number of this range.
-std::function<std::string(const std::string&)> whole_from(int64_t least, int64_t most = INT64_MAX) {
-  return [least, most](const std::string& word) -> std::string {
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool whole = error == std::errc() && end == word.data() + word.size();
-    if (whole && number >= least && number <= most) return "";
-    return "'" + word + "' is no whole number from " + std::to_string(least) +
-           (most == INT64_MAX ? " up" : " to " + std::to_string(most));
-  };
 }
 
 constexpr int64_t kMostGreedy = 1 << 20;
