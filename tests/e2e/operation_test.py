@@ -273,6 +273,20 @@ def check_hasty_end(second_signal):
         assert time.monotonic() - start < 8
 
 
+def check_refused_flags(program):
+    """What would be taken as if it were not there, or let no request through, is refused before anything is loaded."""
+    for verb, flag, value, wanted in (("serve", "--api-key", "", "an empty value"),
+                                      ("serve", "--request-timeout", "nan", "seconds wanted"),
+                                      ("serve", "--drain-timeout", "inf", "seconds wanted"),
+                                      ("serve", "--max-body", "0", "from 1 up"),
+                                      ("run", "--regex", "", "an empty value"),
+                                      ("run", "--json-schema", "", "an empty value"),
+                                      ("run", "--grammar", "", "an empty value"),
+                                      ("run", "--stop", "", "an empty value")):
+        done = subprocess.run([program, verb, "MODEL", f"{flag}={value}"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and flag in done.stderr and wanted in done.stderr, (flag, done)
+
+
 def main():
     failures = 0
 
@@ -290,6 +304,7 @@ def main():
         for check in (check_log_and_trace, check_limits, check_queue_bound, check_leavers, check_time_outs,
                       check_health_under_load):
             run(check.__name__, check, *server)
+    run("refused flags", check_refused_flags, sys.argv[1])
     run("drain", check_drain)
     run("end of the drain's time", check_hasty_end, False)
     run("second signal", check_hasty_end, True)
