@@ -122,18 +122,21 @@ Status Engine::check(const request::Request& request) const {
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
   if (request.embed) return check_embedding(prompt_tokens);
   if (!has_logits_) return unsupported("the model has no output head: it gives embeddings alone");
-  if (prompt_tokens >= options_.max_context) {
+  const int64_t longest = options_.max_context - (request.max_tokens == 0 ? 0 : 1);
+  if (prompt_tokens > longest) {
     return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
-                            std::to_string(options_.max_context - 1) + " fit a context of " +
-                            std::to_string(options_.max_context));
+                            std::to_string(longest) + " fit a context of " + std::to_string(options_.max_context));
+  }
+  if (request.score_prompt && whole_prompts_) {
+    return unsupported("log-probabilities of a prompt: the model's attention sees the tokens it would predict");
   }
   if (whole_prompts_ && prompt_tokens > options_.step_tokens) {
     return invalid_argument("the prompt has " + std::to_string(prompt_tokens) + " tokens, at most " +
                             std::to_string(options_.step_tokens) +
                             " fit a step, and attention that sees later tokens wants all of them in one");
   }
-  if (request.max_tokens < 1) {
-    return invalid_argument("max_tokens is " + std::to_string(request.max_tokens) + ", 1 or more wanted");
+  if (request.max_tokens < 0) {
+    return invalid_argument("max_tokens is " + std::to_string(request.max_tokens) + ", 0 or more wanted");
   }
   FL_TRY(check_ids(request.stop_token_ids, "stop"));
   return request::check(request.sampling, vocab_size_);
@@ -173,6 +176,7 @@ Result<Ticket> Engine::submit(request::Request request, EventSink sink) {
                                                       .saved = {}});
   sequence->sampler = Sampler(sequence->request.sampling, sequence->request.prompt);
   sequence->tokens = sequence->request.prompt;
+  sequence->num_scored = sequence->request.score_prompt ? 1 : prompt_tokens;  // of the first nobody can tell
   sequence->shares_with = plan::length_class(executor_.plan(), planned_length) + '\n' + sequence->request.cache_salt;
   if (sequence->request.embed) sequence->pooler = request::Pooler(*sequence->request.embed);
   const std::scoped_lock lock(inbox_mutex_);
@@ -227,13 +231,13 @@ Status Engine::run(Step& step) {
 
 void Engine::commit(const Step& step) {
   const tensor::View logits = has_logits_ ? executor_.output("logits") : tensor::View{};
-  size_t row = 0;
+  int64_t row = 0;
   for (size_t i = 0; i < step.parts.size(); ++i) {
     const Step::Part& part = step.parts[i];
     Sequence& sequence = *part.sequence;
     const int64_t before = sequence.num_computed;
     sequence.num_computed += part.num_tokens - static_cast<int64_t>(sequence.draft.size());
-    const auto prompt = static_cast<int64_t>(sequence.request.prompt.size());
+    const int64_t prompt = sequence.prompt_length();
     if (const int64_t fresh = std::min(sequence.num_computed, prompt) - sequence.num_charged; fresh > 0) {
       sequence.num_charged += fresh;
       metrics_.prompt_tokens.add(static_cast<double>(fresh));
@@ -241,9 +245,11 @@ void Engine::commit(const Step& step) {
     }
     publish(sequence);
     if (sequence.request.embed) pool(step.spans[i], sequence);
-    if (!part.wants_output) continue;
-    const float* rows = logits.as<float>() + static_cast<int64_t>(row) * vocab_size_;
-    row += 1 + sequence.draft.size();
+    if (part.num_rows() == 0) continue;
+    const float* rows = logits.as<float>() + row * vocab_size_;
+    row += part.num_rows() + static_cast<int64_t>(sequence.draft.size());
+    if (!take_prompt_scores(sequence, part.num_scored, rows) || !part.wants_output) continue;
+    rows += part.num_scored * vocab_size_;
     const auto twins = before < prompt ? give_prompt_to_twins(sequence) : std::vector<Sequence*>();
     deliver_rows(sequence, rows);
     for (Sequence* twin : twins) deliver_token(*twin, {rows, static_cast<size_t>(vocab_size_)});
@@ -271,6 +277,10 @@ void Engine::publish(Sequence& sequence) {
 }
 
 void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
+  if (sequence.request.max_tokens == 0) {
+    finish(sequence, {.finish = FinishReason::kLength, .error = {}});
+    return;
+  }
   auto sampled = sequence.sampler.sample(logits, sequence.request.mask.get());
   if (!sampled.ok()) {
     if (const Status sound = check_logits(logits); !sound.ok()) tell_fault(sound);
@@ -304,9 +314,12 @@ void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
 }
 
 // Delivers it at once, or while the next step runs.
-void Engine::emit(const Sequence& sequence, TokenEvent event) {
+void Engine::emit(Sequence& sequence, TokenEvent event) {
   event.cached_tokens = sequence.num_cached;
   event.admitted_ns = sequence.admitted_ns;
+  event.prompt_scores = std::exchange(sequence.prompt_scores, {});
+  event.drafted_tokens = sequence.num_drafted;
+  event.accepted_tokens = sequence.num_accepted;
   if (options_.visible_tokens > 0) {
     event.evicted_tokens = std::max<int64_t>(0, sequence.length() - options_.visible_tokens);
   }

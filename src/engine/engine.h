@@ -116,7 +116,7 @@ class Engine {
   void pool(const plan::SequenceSpan& span, Sequence& sequence);
   void publish(Sequence& sequence);
   void deliver_token(Sequence& sequence, std::span<const float> logits);
-  void emit(const Sequence& sequence, request::TokenEvent event);
+  void emit(Sequence& sequence, request::TokenEvent event);
   void deliver_events();
   void finish(Sequence& sequence, request::TokenEvent event);
   void fail_step(const Step& step, const Status& status);
@@ -134,10 +134,14 @@ class Engine {
   void put_out(Sequence& sequence);
   void release_state(Sequence& sequence);
   Step schedule();
-  int64_t piece_of(const Sequence& sequence, int64_t room) const;
+  int64_t piece_of(const Sequence& sequence, const Step& step) const;
   bool add_part(Step& step, Sequence& sequence, int64_t num_tokens);
   bool make_room(Step& step, Sequence& sequence, int64_t length);
   static void fill(Step& step);
+
+  // prompt_scores.cc: log-probabilities of prompts
+  static int64_t rows_to_score(const Sequence& sequence, int64_t num_tokens);
+  bool take_prompt_scores(Sequence& sequence, int64_t num_rows, const float* rows);
 
   // sharing.cc: prompts that several have in common and one computes
   bool is_awaiting(const Sequence& next) const;
@@ -181,7 +185,10 @@ struct Engine::Step {
   struct Part {
     Sequence* sequence;
     int64_t num_tokens;
-    bool wants_output;  // its last row's logits, and those of its draft
+    bool wants_output;       // its last row's logits, and those of its draft
+    int64_t num_scored = 0;  // rows in front of these that score the next token of a prompt
+
+    int64_t num_rows() const { return num_scored + (wants_output ? 1 : 0); }
   };
   std::vector<Part> parts;
   StepKind kind = StepKind::kDecode;

@@ -75,6 +75,27 @@ double log_sum_exp(std::span<const float> logits) {
   return top + std::log(sum);
 }
 
+// One pass over the logits: of a prompt every token is scored, each over the whole vocabulary.
+request::ScoredToken score_token(std::span<const float> logits, int32_t token, int num_top) {
+  const double log_sum = log_sum_exp(logits);
+  request::ScoredToken scored{.chosen = {token, logits[static_cast<size_t>(token)] - log_sum}, .top = {}};
+  const size_t most = std::min(logits.size(), static_cast<size_t>(num_top));
+  std::vector<Candidate> top;  // a heap, the least likely in front
+  for (size_t i = 0; i < logits.size() && most > 0; ++i) {
+    const Candidate one{static_cast<int32_t>(i), logits[i], 0};
+    if (top.size() == most && !likelier(one, top.front())) continue;
+    if (top.size() == most) {
+      std::pop_heap(top.begin(), top.end(), likelier);
+      top.pop_back();
+    }
+    top.push_back(one);
+    std::push_heap(top.begin(), top.end(), likelier);
+  }
+  std::sort_heap(top.begin(), top.end(), likelier);
+  for (const Candidate& one : top) scored.top.push_back({one.token, one.logit - log_sum});
+  return scored;
+}
+
 Sampler::Sampler(const request::SamplingParams& params, std::span<const int32_t> prompt)
     : params_(params), random_(params.seed ? *params.seed : fresh_seed()) {
   for (const int32_t token : prompt) ++seen_counts_[token];
@@ -138,16 +159,6 @@ std::vector<Candidate> Sampler::distribution(std::span<const float> logits, std:
   return all;
 }
 
-void Sampler::add_logprobs(std::span<const float> logits, request::TokenEvent& event) const {
-  const double log_sum = log_sum_exp(logits);
-  event.logprob = request::TokenLogprob{*event.token, logits[static_cast<size_t>(*event.token)] - log_sum};
-  std::vector<Candidate> all;
-  all.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) all.push_back({static_cast<int32_t>(i), logits[i], 0});
-  keep_top_k(all, std::min(all.size(), static_cast<size_t>(params_.num_logprobs)));
-  for (const Candidate& one : all) event.top_logprobs.push_back({one.token, one.logit - log_sum});
-}
-
 Result<request::TokenEvent> Sampler::sample(std::span<const float> logits, request::TokenMask* mask) {
   FL_TRY(check_logits(logits));
   request::TokenEvent event;
@@ -172,7 +183,11 @@ Result<request::TokenEvent> Sampler::sample(std::span<const float> logits, reque
       }
     }
   }
-  if (params_.num_logprobs >= 0) add_logprobs(logits, event);
+  if (params_.num_logprobs >= 0) {
+    request::ScoredToken scored = score_token(logits, *event.token, params_.num_logprobs);
+    event.logprob = scored.chosen;
+    event.top_logprobs = std::move(scored.top);
+  }
   return event;
 }
 

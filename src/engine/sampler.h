@@ -34,7 +34,6 @@ class Sampler {
 
  private:
   bool is_plain_greedy() const;
-  void add_logprobs(std::span<const float> logits, request::TokenEvent& event) const;
 
   request::SamplingParams params_;
   std::unordered_map<int32_t, int64_t> output_counts_;
@@ -45,7 +44,10 @@ class Sampler {
 // Whether these are logits that a token can be chosen by. Errors: kInternal (a NaN, +infinity, or -infinity alone).
 Status check_logits(std::span<const float> logits);
 
-// log of softmax(logits)[i] for every i wanted, in float64, from raw logits.
+// What log of softmax(logits) takes off every logit, in float64.
 double log_sum_exp(std::span<const float> logits);
+
+// The log-probability of `token` by raw logits, and those of the `num_top` likeliest (ties: lower id first).
+request::ScoredToken score_token(std::span<const float> logits, int32_t token, int num_top);
 
 }  // namespace firstlight::engine

@@ -32,14 +32,13 @@ bool Engine::take_state(Sequence& next) {
     fits = state_fits(next) && cache_.load(next.state, *next.saved, *swap_).ok();
     if (fits) next.saved.reset();
   } else {
-    // Of an embedding every row is wanted.
     next.num_computed =
-        prefixes_ && !next.request.embed ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
+        prefixes_ && !next.wants_rows() ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
     fits = state_fits(next);
     if (fits && !next.admitted) {
       next.num_cached = next.num_charged = next.num_computed;
       metrics_.cached_tokens.add(static_cast<double>(next.num_cached));
-      if (prefixes_) metrics_.queried_tokens.add(static_cast<double>(next.request.prompt.size()));
+      if (prefixes_ && !next.wants_rows()) metrics_.queried_tokens.add(static_cast<double>(next.request.prompt.size()));
     }
   }
   next.num_published = next.num_computed;
@@ -128,7 +127,7 @@ bool Engine::make_room(Step& step, Sequence& sequence, int64_t length) {
                                    [&](const Step::Part& other) { return other.sequence == &last; });
     if (part != step.parts.end()) {
       step.room += part->num_tokens;
-      step.output_room += part->wants_output ? 1 : 0;
+      step.output_room += part->num_rows();
       step.parts.erase(part);
     }
     put_out(last);
@@ -140,16 +139,20 @@ bool Engine::add_part(Step& step, Sequence& sequence, int64_t num_tokens) {
   const int64_t length = sequence.num_computed + num_tokens;
   if (!make_room(step, sequence, length)) return false;
   const bool wants_output = length == sequence.length() && !sequence.request.embed;
-  step.parts.push_back({&sequence, num_tokens, wants_output});
+  step.parts.push_back({&sequence, num_tokens, wants_output, rows_to_score(sequence, num_tokens)});
   step.room -= num_tokens;
-  step.output_room -= wants_output ? 1 : 0;
+  step.output_room -= step.parts.back().num_rows();
   return true;
 }
 
-// What of a prompt goes into a step: all that fits. Where a later sequence can only go on from the end of a step, it
-// ends where blocks do.
-int64_t Engine::piece_of(const Sequence& sequence, int64_t room) const {
-  const int64_t most = std::min(sequence.left(), room);
+// What of a prompt goes into a step: all that fits; of one that is scored, what there are rows of output for, with one
+// left to the prompts behind it. Where a later sequence can only go on from the end of a step, it ends where blocks do.
+int64_t Engine::piece_of(const Sequence& sequence, const Step& step) const {
+  int64_t most = std::min(sequence.left(), step.room);
+  if (sequence.num_scored < sequence.prompt_length()) {
+    const int64_t known = std::max<int64_t>(0, sequence.num_scored - 1 - sequence.num_computed);
+    most = std::min(most, known + std::max<int64_t>(1, step.output_room - 1));
+  }
   if (!prefixes_ || !cache_.has_fixed_states()) return most;
   const int64_t block = cache_.block_tokens();
   const int64_t end = (sequence.num_computed + most) / block * block;
@@ -176,7 +179,7 @@ Engine::Step Engine::schedule() {
     each([&](const Sequence& s) { return s.left() > 1 && s.left() <= step.room ? s.left() : 0; });
   }
   each([](const Sequence& s) { return s.left() == 1 ? 1 : 0; });
-  if (!whole_prompts_) each([&](const Sequence& s) { return s.left() > 1 ? piece_of(s, step.room) : 0; });
+  if (!whole_prompts_) each([&](const Sequence& s) { return s.left() > 1 ? piece_of(s, step) : 0; });
   add_drafts(step);
   fill(step);
   return step;
@@ -201,9 +204,11 @@ void Engine::fill(Step& step) {
                                                    : sequence.draft[static_cast<size_t>(at - sequence.length())]);
       step.positions.push_back(static_cast<int32_t>(sequence.num_computed + i));
     }
-    if (!part.wants_output) continue;
+    if (part.num_rows() == 0) continue;
+    // The last rows; of a scored piece that ends inside the prompt too, since each scores the token behind it.
     const auto end = static_cast<int32_t>(step.tokens.size());
-    for (auto r = end - 1 - static_cast<int32_t>(sequence.draft.size()); r < end; ++r) step.output_rows.push_back(r);
+    const auto count = static_cast<int32_t>(part.num_rows()) + static_cast<int32_t>(sequence.draft.size());
+    for (auto r = end - count; r < end; ++r) step.output_rows.push_back(r);
   }
 }
 

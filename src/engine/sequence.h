@@ -29,12 +29,15 @@ struct Sequence {
   std::string shares_with;      // sequences of the same name share computed prompts
   std::vector<int32_t> tokens;  // prompt, then output
   int64_t num_output = 0;
-  int64_t num_computed = 0;             // tokens whose state is there, or in `saved`
-  int64_t num_published = 0;            // of these, tokens that the prefix cache was told of
-  int64_t num_charged = 0;              // prompt tokens that were counted: a second time they are not
-  int64_t num_cached = 0;               // prompt tokens that were taken from another's state
-  kv::SequenceId state = -1;            // -1: not among the running
-  std::optional<kv::SavedState> saved;  // put out to swap space
+  int64_t num_computed = 0;   // tokens whose state is there, or in `saved`
+  int64_t num_published = 0;  // of these, tokens that the prefix cache was told of
+  int64_t num_charged = 0;    // prompt tokens that were counted: a second time they are not
+  int64_t num_cached = 0;     // prompt tokens that were taken from another's state
+  int64_t num_scored = 0;     // prompt tokens that have their log-probability or want none: then all of them
+  std::vector<request::ScoredToken> prompt_scores;  // until the first event
+  int64_t num_drafted = 0, num_accepted = 0;        // guessed ahead, and right
+  kv::SequenceId state = -1;                        // -1: not among the running
+  std::optional<kv::SavedState> saved;              // put out to swap space
   int64_t num_preemptions = 0;
   request::Pooler pooler;          // of a request for an embedding
   std::optional<Drafter> drafter;  // once it has guessed
@@ -46,6 +49,9 @@ struct Sequence {
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   int64_t left() const { return length() - num_computed; }
+  int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
+  // What was computed for others is of no use: every row of the prompt is wanted.
+  bool wants_rows() const { return request.embed || num_scored < prompt_length(); }
 };
 
 // Who keeps its place when there is not enough for both: the higher priority, then who came first.

@@ -9,9 +9,15 @@
 namespace firstlight::engine {
 namespace {
 
+// Whether the other's log-probabilities of the prompt are those that it wants, or it wants none.
+bool has_scores_for(const Sequence& sequence, const Sequence& next) {
+  return !next.request.score_prompt || (sequence.request.score_prompt &&
+                                        sequence.request.sampling.num_logprobs == next.request.sampling.num_logprobs);
+}
+
 bool is_twin(const Sequence& next, const Sequence& sequence) {
   return !next.admitted && !next.request.embed && next.shares_with == sequence.shares_with &&
-         next.request.prompt == sequence.request.prompt;
+         next.request.prompt == sequence.request.prompt && has_scores_for(sequence, next);
 }
 
 }  // namespace
@@ -26,7 +32,9 @@ bool Engine::is_awaiting(const Sequence& next) const {
     if (one->finished || one->request.embed || one->num_computed >= static_cast<int64_t>(prompt.size())) return false;
     if (!ranks_before(*one, next) || one->shares_with != next.shares_with) return false;
     const auto [end, other] = std::mismatch(prompt.begin(), prompt.end(), next.tokens.begin(), next.tokens.end());
+    if (!has_scores_for(*one, next)) return false;
     if (end == prompt.end() && other == next.tokens.end()) return true;
+    if (next.wants_rows()) return false;
     const int64_t common = std::min<int64_t>(end - prompt.begin(), next.length() - 1) / block * block;
     return prefixes_ && one->num_computed < common;
   });
@@ -50,6 +58,8 @@ std::vector<Sequence*> Engine::give_prompt_to_twins(const Sequence& sequence) {
     next->num_computed = next->num_cached = next->num_charged = next->length();
     metrics_.queried_tokens.add(static_cast<double>(next->length()));
     metrics_.cached_tokens.add(static_cast<double>(next->length()));
+    if (next->request.score_prompt) next->prompt_scores = sequence.prompt_scores;
+    next->num_scored = next->length();
     give_place(*next, now);
     twins.push_back(next);
   }

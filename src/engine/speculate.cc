@@ -42,10 +42,12 @@ void Engine::add_drafts(Step& step) {
 void Engine::deliver_rows(Sequence& sequence, const float* rows) {
   const std::vector<int32_t> draft = std::exchange(sequence.draft, {});
   size_t accepted = 0;
+  sequence.num_drafted += static_cast<int64_t>(draft.size());
   while (true) {
     deliver_token(sequence, {rows + static_cast<int64_t>(accepted) * vocab_size_, static_cast<size_t>(vocab_size_)});
     if (sequence.finished || accepted == draft.size() || sequence.tokens.back() != draft[accepted]) break;
     ++accepted;
+    ++sequence.num_accepted;
   }
   if (draft.empty()) return;
   metrics_.drafted_tokens.add(static_cast<double>(draft.size()));

@@ -53,7 +53,7 @@ class TokenMask {
 struct Request {
   std::string id;
   std::vector<int32_t> prompt;  // at least one token
-  int64_t max_tokens = 16;      // of output; cut to what the context leaves
+  int64_t max_tokens = 16;      // of output; cut to what the context leaves; 0: nothing but the prompt is computed
   SamplingParams sampling;
   std::vector<int32_t> stop_token_ids;  // end the output; the token itself is not part of it
   bool ignore_model_stops = false;      // do not stop at the model's own end tokens
@@ -61,6 +61,7 @@ struct Request {
   int64_t priority = 0;                 // higher ones go first
   std::string client;                   // who asks: of equal priority, clients get equal shares
   std::string cache_salt;               // only requests with the same one share computed prompts
+  bool score_prompt = false;            // log-probabilities of the prompt's tokens too; num_logprobs says how many
   std::optional<Pooling> embed;         // no output but the embedding of the prompt
 };
 
@@ -70,6 +71,12 @@ std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", 
 struct TokenLogprob {
   int32_t token = -1;
   double logprob = 0;
+};
+
+// A token and, where they were asked for, the likeliest ones in its place, likeliest first.
+struct ScoredToken {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;
 };
 
 // One step of one request. The last event of a request, and only it, has a finish reason.
@@ -82,8 +89,12 @@ struct TokenEvent {
   int64_t cached_tokens = 0;          // of the prompt, taken from what was computed before; the same in every event
   int64_t admitted_ns = 0;            // when the request got its place among the running (monotonic); 0: never
   std::vector<float> embedding;       // of a request for one, as pooled: not cut, not normalised
-  int64_t evicted_tokens = 0;         // of prompt and output so far, that full attention sees no more
-  Status error;                       // kError: why
+  std::vector<ScoredToken>
+      prompt_scores;            // in the first event of a request for them: of the prompt from its second token on
+  int64_t drafted_tokens = 0;   // that were guessed ahead for the request so far,
+  int64_t accepted_tokens = 0;  // and of these, that the model chose as well
+  int64_t evicted_tokens = 0;   // of prompt and output so far, that full attention sees no more
+  Status error;                 // kError: why
 };
 
 }  // namespace firstlight::request

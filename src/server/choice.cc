@@ -18,7 +18,8 @@ Choice::Choice(const text::Tokenizer& tokenizer, Options options)
       skip_special_(options.skip_special_tokens),
       stop_strings_(std::move(options.stops)),
       reading_(std::move(options.reading)),
-      num_characters_(options.text_offset) {
+      echo_(std::move(options.echo)),
+      scored_prompt_(std::move(options.scored_prompt)) {
   if (reading_ == nullptr) return;
   parser_ = std::make_unique<text::ChatParser>(
       reading_->profile->format, reading_->tools,
@@ -26,7 +27,7 @@ Choice::Choice(const text::Tokenizer& tokenizer, Options options)
   parser_->continue_from(reading_->prompt_end);
 }
 
-LogprobEntry Choice::entry(const request::TokenEvent& event) const {
+LogprobEntry Choice::entry(const request::TokenLogprob& chosen, const std::vector<request::TokenLogprob>& top) const {
   const auto alternative = [this](const request::TokenLogprob& one) {
     std::string bytes = tokenizer_.token_bytes(one.token);
     if (bytes.empty()) bytes = tokenizer_.token_text(one.token);  // a special token
@@ -34,10 +35,25 @@ LogprobEntry Choice::entry(const request::TokenEvent& event) const {
     return LogprobEntry::Alternative{std::move(bytes), one.logprob >= kLeastLogprob ? one.logprob : kLeastLogprob};
   };
   LogprobEntry entry;
-  entry.chosen = alternative(*event.logprob);
-  for (const auto& one : event.top_logprobs) entry.top.push_back(alternative(one));
+  entry.chosen = alternative(chosen);
+  for (const auto& one : top) entry.top.push_back(alternative(one));
   entry.text_offset = num_characters_;
   return entry;
+}
+
+// Stop strings are for the output: the prompt goes past them.
+void Choice::begin_with_prompt(const request::TokenEvent& event, ChoicePiece& piece) {
+  text::Detokenizer detokenizer(tokenizer_, {.skip_special = skip_special_});
+  for (size_t i = 0; i < scored_prompt_.size(); ++i) {
+    const bool is_scored = i > 0 && i <= event.prompt_scores.size();
+    waiting_.push_back(is_scored ? entry(event.prompt_scores[i - 1].chosen, event.prompt_scores[i - 1].top)
+                                 : entry({.token = scored_prompt_[i]}, {}));
+    waiting_.back().is_scored = is_scored;
+    num_characters_ += count_characters(detokenizer.push(scored_prompt_[i]));
+  }
+  num_characters_ = count_characters(echo_);
+  piece.text = std::exchange(echo_, {});
+  scored_prompt_.clear();
 }
 
 // Special tokens that are pieces of marks have to be seen, whoever else sees them.
@@ -80,9 +96,10 @@ void Choice::take(const std::string& text, ChoicePiece& piece) {
 ChoicePiece Choice::push(const request::TokenEvent& event) {
   ChoicePiece piece;
   if (done_) return piece;
+  if (!std::exchange(begun_, true)) begin_with_prompt(event, piece);
   if (event.token) {
     ++num_tokens_;
-    if (event.logprob) waiting_.push_back(entry(event));
+    if (event.logprob) waiting_.push_back(entry(*event.logprob, event.top_logprobs));
     const bool was_thinking = parser_ != nullptr && parser_->in_thoughts();
     take(decode(*event.token), piece);
     if (was_thinking || (parser_ != nullptr && parser_->in_thoughts())) ++num_reasoning_tokens_;

@@ -26,6 +26,7 @@ struct LogprobEntry {
   };
   Alternative chosen;
   std::vector<Alternative> top;
+  bool is_scored = true;    // not the first token of an echoed prompt: nothing comes before it
   int64_t text_offset = 0;  // characters (code points) of the text that came before the token
 };
 
@@ -57,16 +58,18 @@ class Choice {
   struct Options {
     std::vector<std::string> stops;
     bool skip_special_tokens = true;
-    int64_t text_offset = 0;                     // characters in front of the first token (an echoed prompt)
+    std::string echo;                            // the prompt's text: the first piece begins with it
+    std::vector<int32_t> scored_prompt;          // its ids, where the answer has their log-probabilities
     std::shared_ptr<const ChatReading> reading;  // null: all is text
   };
 
   Choice(const text::Tokenizer& tokenizer, Options options);
 
-  // What the event makes certain. Log-probabilities wait for a piece with text or an end. After a stop string was met,
-  // the piece has finish kStop, is_done() holds and the engine need not go on; later events give empty pieces. The
-  // event's finish must not be kError or kCancelled. Stop strings are looked for in the text alone, not in thoughts or
-  // calls. With one_call the answer ends with its first call, as with a stop string.
+  // What the event makes certain; the first one brings the prompt's log-probabilities if they are told.
+  // Log-probabilities wait for a piece with text or an end. After a stop string was met, the piece has finish kStop,
+  // is_done() holds and the engine need not go on; later events give empty pieces. The event's finish must not be
+  // kError or kCancelled. Stop strings are looked for in the text alone, not in thoughts or calls. With one_call the
+  // answer ends with its first call, as with a stop string.
   ChoicePiece push(const request::TokenEvent& event);
 
   bool is_done() const { return done_; }
@@ -77,7 +80,8 @@ class Choice {
   std::string decode(int32_t token);
   void take(const std::string& text, ChoicePiece& piece);
   void take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece);
-  LogprobEntry entry(const request::TokenEvent& event) const;
+  LogprobEntry entry(const request::TokenLogprob& chosen, const std::vector<request::TokenLogprob>& top) const;
+  void begin_with_prompt(const request::TokenEvent& event, ChoicePiece& piece);
 
   text::Tokenizer tokenizer_;
   text::Detokenizer detokenizer_;
@@ -86,7 +90,10 @@ class Choice {
   std::shared_ptr<const ChatReading> reading_;
   std::unique_ptr<text::ChatParser> parser_;  // where there is something to read
   std::vector<LogprobEntry> waiting_;
-  int64_t num_characters_;
+  std::string echo_;
+  std::vector<int32_t> scored_prompt_;
+  bool begun_ = false;
+  int64_t num_characters_ = 0;
   int64_t num_tokens_ = 0;
   int64_t num_reasoning_tokens_ = 0;
   int64_t num_calls_ = 0;

@@ -77,13 +77,15 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
   one.priority = request.priority;
   one.client = request.client;
   one.cache_salt = request.cache_salt;
+  one.score_prompt = request.echo && request.logprobs;
   if (request.compiled) one.mask = request.compiled->make_mask();
-  parts_.push_back({.choice = Choice(context_->model.tokenizer, {.stops = request.stops,
-                                                                 .skip_special_tokens = request.skip_special_tokens,
-                                                                 .text_offset = count_characters(prompt.echo),
-                                                                 .reading = prompt.reading}),
+  parts_.push_back({.choice = Choice(context_->model.tokenizer,
+                                     {.stops = request.stops,
+                                      .skip_special_tokens = request.skip_special_tokens,
+                                      .echo = prompt.echo,
+                                      .scored_prompt = one.score_prompt ? prompt.ids : std::vector<int32_t>(),
+                                      .reading = prompt.reading}),
                     .whole = {}});
-  echoes_.push_back(prompt.echo);
   ++num_open_;
   auto ticket = context_->model.generator->submit(
       std::move(one), [weak = weak_from_this(), part_idx](const request::TokenEvent& event) {
@@ -111,6 +113,8 @@ void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
     context_->pace->ended(Pace::Clock::now());
   }
   part.cached_tokens = event.cached_tokens;
+  part.drafted_tokens = event.drafted_tokens;
+  part.accepted_tokens = event.accepted_tokens;
   if (record_.admitted_ns == 0) record_.admitted_ns = event.admitted_ns;
   part.whole.evicted_tokens = std::max(part.whole.evicted_tokens, event.evicted_tokens);
   if (over_ || part.choice.is_done()) return;
@@ -144,15 +148,10 @@ void Completion::time_token(Part& part) {
 void Completion::begin_stream() {
   stream_begun_ = true;
   exchange_->begin_stream("text/event-stream; charset=utf-8");
-  std::string first;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const auto idx = static_cast<int64_t>(i);
-    if (head_.chat) first += sse_event(role_chunk_json(head_, idx));
-    if (!echoes_[i].empty()) {
-      first += sse_event(piece_chunk_json(head_, idx, {.text = echoes_[i], .logprobs = {}}));
-    }
-  }
-  exchange_->send(std::move(first));
+  if (!head_.chat) return;
+  std::string roles;
+  for (size_t i = 0; i < parts_.size(); ++i) roles += sse_event(role_chunk_json(head_, static_cast<int64_t>(i)));
+  exchange_->send(std::move(roles));
 }
 
 void Completion::deliver(size_t part_idx, ChoicePiece piece) {
@@ -183,6 +182,8 @@ Usage Completion::usage() const {
   for (size_t i = 0; i < parts_.size(); ++i) {
     usage.completion_tokens += parts_[i].choice.num_tokens();
     usage.reasoning_tokens += parts_[i].choice.num_reasoning_tokens();
+    usage.drafted_tokens += parts_[i].drafted_tokens;
+    usage.accepted_tokens += parts_[i].accepted_tokens;
     if (static_cast<int64_t>(i) % choices_per_prompt_ == 0) usage.cached_tokens += parts_[i].cached_tokens;
   }
   return usage;
@@ -200,10 +201,7 @@ void Completion::finish() {
     return;
   }
   std::vector<WholeChoice> choices;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    choices.push_back(std::move(parts_[i].whole));
-    choices.back().text.insert(0, echoes_[i]);
-  }
+  for (Part& part : parts_) choices.push_back(std::move(part.whole));
   exchange_->respond({.body = whole_json(head_, choices, usage())});
 }
 

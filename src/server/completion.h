@@ -46,7 +46,7 @@ class Completion final : public std::enable_shared_from_this<Completion> {
     WholeChoice whole;
     Ticket ticket = 0;
     bool ended = false;  // no further events from the generator
-    int64_t cached_tokens = 0;
+    int64_t cached_tokens = 0, drafted_tokens = 0, accepted_tokens = 0;
     int64_t last_token_ns = 0;
   };
 
@@ -71,7 +71,6 @@ class Completion final : public std::enable_shared_from_this<Completion> {
   bool stream_begun_ = false;
   bool over_ = false;  // answered, failed or left
   std::vector<Part> parts_;
-  std::vector<std::string> echoes_;  // per part; empty without echo
   int64_t choices_per_prompt_ = 1;
   int64_t num_prompt_tokens_ = 0;
   size_t num_open_ = 0;  // choices without a finish

@@ -343,12 +343,11 @@ void read_prompts(FieldReader& fields, ApiRequest& request) {
 void read_completions(FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
   read_prompts(fields, request);
   read_common(fields, request, limits);
-  request.max_tokens = fields.integer("max_tokens", -1, 1, kMaxTokens);
+  request.max_tokens = fields.integer("max_tokens", -1, 0, kMaxTokens);
   const int64_t logprobs = fields.integer("logprobs", -1, 0, kMaxTopLogprobs);
   request.logprobs = logprobs >= 0;
   request.sampling.num_logprobs = static_cast<int>(logprobs);
   request.echo = fields.boolean("echo", false);
-  if (request.echo && request.logprobs) fields.fail(unsupported_field("logprobs", "of an echoed prompt"));
   request.add_special_tokens = fields.boolean("add_special_tokens", true);
   const int64_t best_of = fields.integer("best_of", request.num_choices, 1, limits.max_choices);
   if (best_of != request.num_choices) fields.fail(unsupported_field("best_of", "other than n"));

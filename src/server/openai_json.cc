@@ -35,12 +35,17 @@ Json completions_logprobs_json(const std::vector<LogprobEntry>& entries) {
   Json tokens = Json::array(), logprobs = Json::array(), top = Json::array(), offsets = Json::array();
   for (const LogprobEntry& entry : entries) {
     tokens.push_back(entry.chosen.bytes);
+    offsets.push_back(entry.text_offset);
+    if (!entry.is_scored) {
+      logprobs.push_back(nullptr);
+      top.push_back(nullptr);
+      continue;
+    }
     logprobs.push_back(entry.chosen.logprob);
     Json likely = Json::object();
     for (const auto& other : entry.top) likely.emplace(other.bytes, other.logprob);
     likely.emplace(entry.chosen.bytes, entry.chosen.logprob);
     top.push_back(std::move(likely));
-    offsets.push_back(entry.text_offset);
   }
   return {{"tokens", std::move(tokens)},
           {"token_logprobs", std::move(logprobs)},
@@ -75,13 +80,15 @@ Json message_json(const WholeChoice& choice) {
   return message;
 }
 
-Json usage_json(const AnswerHead& head, const Usage& usage) {
-  Json json = {{"prompt_tokens", usage.prompt_tokens},
-               {"completion_tokens", usage.completion_tokens},
-               {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-               {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
-  if (head.chat) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
-  return json;
+Json usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details",
+           {{"reasoning_tokens", usage.reasoning_tokens},
+            {"accepted_prediction_tokens", usage.accepted_tokens},
+            {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}}}};
 }
 
 // Nothing is said of nothing: clients that know no eviction meet no new field.
@@ -138,7 +145,7 @@ std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choi
   }
   Json json = frame(head, head.chat ? "chat.completion" : "text_completion");
   json["choices"] = std::move(list);
-  json["usage"] = usage_json(head, usage);
+  json["usage"] = usage_json(usage);
   return dump_json(json);
 }
 
@@ -206,7 +213,7 @@ std::string finish_chunk_json(const AnswerHead& head, int64_t choice, std::strin
 std::string usage_chunk_json(const AnswerHead& head, const Usage& usage) {
   Json json = frame(head, head.chat ? "chat.completion.chunk" : "text_completion");
   json["choices"] = Json::array();
-  json["usage"] = usage_json(head, usage);
+  json["usage"] = usage_json(usage);
   return dump_json(json);
 }
 

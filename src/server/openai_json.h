@@ -27,7 +27,9 @@ struct Usage {
   int64_t prompt_tokens = 0;      // each prompt once, whatever n is
   int64_t cached_tokens = 0;      // of these, taken from what was computed before
   int64_t completion_tokens = 0;  // of all choices; stop tokens are not counted
-  int64_t reasoning_tokens = 0;   // of these, in thoughts; told for chat
+  int64_t reasoning_tokens = 0;   // of these, in thoughts
+  int64_t drafted_tokens = 0;     // guessed ahead of the model,
+  int64_t accepted_tokens = 0;    // and chosen by it as well
 };
 
 struct WholeChoice {

@@ -77,10 +77,11 @@ ApiError fit_context(const std::string& field, const ServedModel& model, const A
   if (prompt.ids.empty()) return bad_field(field, "no tokens, at least one wanted");
   const auto num_prompt = static_cast<int64_t>(prompt.ids.size());
   const std::string context = std::to_string(model.context);
-  if (num_prompt >= model.context) {
+  const int64_t longest = model.context - (request.max_tokens == 0 ? 0 : 1);
+  if (num_prompt > longest) {
     return {400,
             field + ": the prompt has " + std::to_string(num_prompt) + " tokens, the context of " + context +
-                " tokens takes a prompt of " + std::to_string(model.context - 1) + " at most",
+                " tokens takes a prompt of " + std::to_string(longest) + " at most",
             field, "context_length_exceeded"};
   }
   const int64_t left = model.context - num_prompt;
@@ -127,11 +128,14 @@ ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const 
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&raw)) {
     prompt.ids = *ids;
     if (ApiError error = check_ids(field, prompt.ids, model.generator->vocab_size()); !error.ok()) return error;
-    if (request.echo) prompt.echo = model.tokenizer.decode(*ids, {.skip_special = request.skip_special_tokens});
   } else {
     const std::string& text = std::get<std::string>(raw);
     if (ApiError error = encode_text(model, request, field, text, prompt.ids); !error.ok()) return error;
     if (request.echo) prompt.echo = text;
+  }
+  // Beside log-probabilities it is the text of the tokens that have them, which a tokenizer may have normalised.
+  if (request.echo && (request.logprobs || prompt.echo.empty())) {
+    prompt.echo = model.tokenizer.decode(prompt.ids, {.skip_special = request.skip_special_tokens});
   }
   return fit_context(field, model, request, prompt);
 }

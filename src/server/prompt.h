@@ -16,7 +16,7 @@ namespace firstlight::server {
 
 struct PreparedPrompt {
   std::vector<int32_t> ids;
-  int64_t max_tokens = 0;                      // of output; with the prompt within the context
+  int64_t max_tokens = 0;                      // of output; with the prompt within the context; 0: the prompt alone
   std::string echo;                            // the prompt's text, where the answer begins with it
   std::shared_ptr<const ChatReading> reading;  // of a chat's answer; null: all of it is text
 };

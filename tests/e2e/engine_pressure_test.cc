@@ -26,6 +26,7 @@ struct Output {
   FinishReason finish = FinishReason::kNone;
   int num_finishes = 0;
   int64_t cached_tokens = 0;
+  std::vector<double> scores;  // of the prompt
   std::string error;
   bool operator==(const Output& other) const { return tokens == other.tokens && finish == other.finish; }
 };
@@ -66,6 +67,7 @@ class EnginePressure : public testing::TestWithParam<const char*> {
       request.max_tokens = 1 + static_cast<int64_t>(random() % 24);
       request.sampling.temperature = i % 2 == 0 ? 0 : 1;
       request.sampling.seed = static_cast<uint64_t>(i);
+      request.score_prompt = i % 4 == 1;
       requests.push_back(request);
     }
     return requests;
@@ -95,6 +97,7 @@ class EnginePressure : public testing::TestWithParam<const char*> {
       output.finish = event.finish;
       output.num_finishes += event.finish != FinishReason::kNone;
       output.cached_tokens = event.cached_tokens;
+      for (const auto& one : event.prompt_scores) output.scores.push_back(one.chosen.logprob);
       if (!event.error.ok()) output.error = event.error.message();
     };
   }
@@ -126,6 +129,10 @@ class EnginePressure : public testing::TestWithParam<const char*> {
       EXPECT_EQ(found[i].tokens, wanted[i].tokens) << how << ", request " << i << " " << found[i].error;
       EXPECT_EQ(found[i].finish, wanted[i].finish) << how << ", request " << i << " " << found[i].error;
       EXPECT_EQ(found[i].num_finishes, 1);
+      ASSERT_EQ(found[i].scores.size(), wanted[i].scores.size()) << how << ", request " << i;
+      for (size_t k = 0; k < wanted[i].scores.size(); ++k) {
+        EXPECT_NEAR(found[i].scores[k], wanted[i].scores[k], 1e-4) << how << ", request " << i << ", token " << k + 1;
+      }
     }
   }
 

@@ -180,7 +180,7 @@ TEST_F(EngineTest, RefusesWhatCannotRun) {
   EXPECT_EQ(code(greedy({}, 1)), StatusCode::kInvalidArgument);
   EXPECT_EQ(code(greedy({-1}, 1)), StatusCode::kInvalidArgument);
   EXPECT_EQ(code(greedy({static_cast<int32_t>(engine->vocab_size())}, 1)), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(greedy({1}, 0)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(greedy({1}, -1)), StatusCode::kInvalidArgument);
   Request hot = greedy({1}, 1);
   hot.sampling.temperature = -1;
   EXPECT_EQ(code(hot), StatusCode::kInvalidArgument);
@@ -265,6 +265,58 @@ TEST_F(EngineTest, LogprobsAreThoseOfTheRawLogits) {
     ASSERT_EQ(event.top_logprobs.size(), 3u);
     EXPECT_GE(event.top_logprobs[0].logprob, event.top_logprobs[1].logprob);
   }
+}
+
+// Of a prompt in pieces, with and without output, several of the same at once, and where its beginning was computed
+// before: each token's is what the rows of the scorer say.
+TEST_F(EngineTest, PromptsAreScoredAsTheScorerDoes) {
+  std::vector<std::vector<float>> rows;
+  ASSERT_TRUE(score(*model_->executor, prompt_, {.chunk = 3}, [&](int64_t, std::span<const float> logits) {
+                rows.emplace_back(logits.begin(), logits.end());
+              }).ok());
+  const auto expect_scores = [&](const Output& output, size_t num_top) {
+    const auto& scores = output.events.at(0).prompt_scores;
+    ASSERT_EQ(scores.size(), prompt_.size() - 1);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      double sum = 0;
+      for (const float logit : rows[i]) sum += std::exp(static_cast<double>(logit));
+      EXPECT_EQ(scores[i].chosen.token, prompt_[i + 1]);
+      EXPECT_NEAR(scores[i].chosen.logprob, rows[i][static_cast<size_t>(prompt_[i + 1])] - std::log(sum), 1e-5) << i;
+      ASSERT_EQ(scores[i].top.size(), num_top);
+      if (num_top == 0) continue;
+      const auto best = std::max_element(rows[i].begin(), rows[i].end());
+      EXPECT_EQ(scores[i].top[0].token, best - rows[i].begin());
+      EXPECT_NEAR(scores[i].top[0].logprob, *best - std::log(sum), 1e-5);
+    }
+  };
+  const auto engine = make();
+  Request request = greedy(prompt_, 3);
+  EXPECT_TRUE(run(*engine, request).events.at(0).prompt_scores.empty());
+  request.score_prompt = true;
+  request.sampling.num_logprobs = 2;
+  const Output output = run(*engine, request);  // the one before left its prompt in the cache
+  EXPECT_EQ(output.tokens, std::vector<int32_t>(continuation_.begin(), continuation_.begin() + 3));
+  EXPECT_EQ(output.events[0].cached_tokens, 0);
+  expect_scores(output, 2);
+
+  std::vector<Output> several(4);
+  for (size_t i = 0; i < several.size(); ++i) {
+    request.max_tokens = i % 2 == 0 ? 0 : 2;
+    request.sampling.num_logprobs = i == 3 ? 0 : 2;
+    ASSERT_TRUE(engine->submit(request, into(several[i])).ok());
+  }
+  engine->run_until_idle();
+  for (size_t i = 0; i < several.size(); ++i) {
+    expect_scores(several[i], i == 3 ? 0 : 2);
+    EXPECT_EQ(several[i].tokens.size(), i % 2 == 0 ? 0u : 2u);
+    EXPECT_EQ(several[i].finish, FinishReason::kLength);
+  }
+
+  request = greedy(std::vector<int32_t>(64, 5), 0);  // without output the whole context is the prompt's
+  EXPECT_EQ(run(*engine, request).finish, FinishReason::kLength);
+  request.prompt.push_back(5);
+  EXPECT_EQ(engine->submit(request, [](const TokenEvent&) {}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(state_bytes(), 0);
 }
 
 TEST_F(EngineTest, ManyThreadsMaySubmitAndCancelWhileItRuns) {

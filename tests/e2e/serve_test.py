@@ -9,6 +9,7 @@ serve_cases.json, clients that hang up, load, and an orderly end. Standard libra
 import concurrent.futures
 import http.client
 import json
+import math
 import pathlib
 import signal
 import socket
@@ -166,6 +167,34 @@ def check_load(port, names):
             assert status == 200 and json.loads(text)["choices"][0]["text"] == names["continuation"], text[:300]
 
 
+def check_scores(port, names, folder):
+    """A prompt's log-probabilities are those of `firstlight logits`, cached beginning or not, streamed or not."""
+    ids = names["prompt"]
+    command = [sys.argv[1], "logits", folder, "--backend", "reference", "--json", "--tokens", ",".join(map(str, ids))]
+    rows = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["logits"]
+    sums = [math.log(sum(math.exp(x) for x in row)) for row in rows]
+    wanted = [rows[i][ids[i + 1]] - sums[i] for i in range(len(ids) - 1)]
+    body = {"prompt": [ids, ids[:5]], "n": 2, "max_tokens": 0, "echo": True, "logprobs": 1, "skip_special_tokens": False}
+    for tokens in (0, 2):
+        body["max_tokens"] = tokens
+        answer = json.loads(request(port, "POST", "/v1/completions", json.dumps(body))[1])
+        stream = request(port, "POST", "/v1/completions", json.dumps({**body, "stream": True}))[1]
+        chunks = [json.loads(event[6:])["choices"][0] for event in stream.split("\n\n")[:-2]]
+        for choice in answer["choices"]:
+            length = len(ids) if choice["index"] < 2 else 5
+            told = choice["logprobs"]
+            streamed = [x for chunk in chunks if chunk["index"] == choice["index"]
+                        for x in chunk["logprobs"]["token_logprobs"]]
+            for found in (told["token_logprobs"], streamed):
+                assert len(found) == length + tokens and found[0] is None, found
+                assert all(abs(a - b) < 1e-4 for a, b in zip(found[1:length], wanted)), found
+            assert told["top_logprobs"][0] is None
+            for i in range(1, length):
+                assert abs(max(told["top_logprobs"][i].values()) - (max(rows[i - 1]) - sums[i - 1])) < 1e-4
+            assert "".join(told["tokens"]) == choice["text"], choice
+            assert [choice["text"][at:at + 1] for at in told["text_offset"][3:]] == [t[:1] for t in told["tokens"][3:]]
+
+
 def spoil_row(path, tensor, row):
     """Puts NaN into one row of a float32 matrix of a safetensors file."""
     raw = bytearray(path.read_bytes())
@@ -240,6 +269,7 @@ def main():
                       for case in json.loads((HERE / "serve_cases.json").read_text())]
             checks.append(("wrong key", lambda: check_status(request(port, "GET", "/v1/models", key="x")[0], 401)))
             checks.append(("hang-ups", lambda: check_hang_ups(port, names)))
+            checks.append(("scores of prompts", lambda: check_scores(port, names, folder)))
             checks.append(("load", lambda: check_load(port, names)))
             checks.append(("logits that are no numbers", lambda: check_no_number(names)))
             for name, check in checks:

@@ -249,7 +249,9 @@ TEST_F(ApiServiceTest, StreamsChatInTheRightShape) {
 TEST_F(ApiServiceTest, StreamedCompletionsJoinToTheWhole) {
   for (const std::string fields :
        {R"("prompt": "a")", R"("prompt": ["a", "b"], "n": 2)", R"("prompt": "a", "stop": "wor")",
-        R"("prompt": "a", "max_tokens": 3, "logprobs": 2)", R"("prompt": "é", "echo": true)"}) {
+        R"("prompt": "a", "max_tokens": 3, "logprobs": 2)", R"("prompt": "é", "echo": true)",
+        R"("prompt": ["é", "ab"], "n": 2, "max_tokens": 3, "logprobs": 2, "echo": true)",
+        R"("prompt": "ab", "max_tokens": 0, "logprobs": 1, "echo": true)"}) {
     const Json whole = json(post("/v1/completions", "{" + fields + "}"));
     const auto list = chunks(post("/v1/completions", "{" + fields + R"(, "stream": true})"));
     std::map<size_t, std::string> text;
@@ -272,6 +274,27 @@ TEST_F(ApiServiceTest, StreamedCompletionsJoinToTheWhole) {
       }
     }
   }
+}
+
+// As evaluation harnesses ask: the prompt's tokens alone, each with its log-probability and what was likeliest.
+TEST_F(ApiServiceTest, ScoresAPromptWithoutAnAnswer) {
+  const Json answer =
+      json(post("/v1/completions", R"({"prompt": [97, 98, 98], "max_tokens": 0, "echo": true, "logprobs": 1})"));
+  const Json& choice = answer["choices"][0];
+  EXPECT_EQ(choice["text"], "abb");
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const Json& logprobs = choice["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], Json::array({"a", "b", "b"}));
+  EXPECT_EQ(logprobs["token_logprobs"], Json::array({nullptr, -0.25, -0.5}));
+  EXPECT_EQ(logprobs["top_logprobs"], Json::array({nullptr, {{"a", -0.125}, {"b", -0.25}}, {{"b", -0.125}}}));
+  EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2}));
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 3);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 0);
+  post("/v1/completions", R"({"prompt": "a", "echo": true})");
+  post("/v1/completions", R"({"prompt": "a", "logprobs": 1})");
+  const auto requests = generator.requests();
+  EXPECT_TRUE(requests.at(0).score_prompt);
+  EXPECT_FALSE(requests.at(1).score_prompt || requests.at(2).score_prompt) << "nobody would see them";
 }
 
 TEST_F(ApiServiceTest, AStopStringEndsTheRequestInTheEngineToo) {

@@ -88,7 +88,7 @@ TEST(Choice, FindsAStopStringInTheLastToken) {
 }
 
 TEST(Choice, LogprobsAreOnePerTokenInOrderAndFinite) {
-  Choice choice(fake::tokenizer(), {.stops = {"zz"}, .text_offset = 10});
+  Choice choice(fake::tokenizer(), {.stops = {"zz"}, .echo = "tenletters"});
   std::vector<LogprobEntry> entries;
   for (const int32_t id : fake::ids_of("é€z!")) {
     TokenEvent event = token(id);
@@ -110,6 +110,31 @@ TEST(Choice, LogprobsAreOnePerTokenInOrderAndFinite) {
   EXPECT_EQ(entries[5].text_offset, 12);
   EXPECT_EQ(entries[6].text_offset, 13);
   EXPECT_EQ(entries[6].chosen.logprob, kLeastLogprob);
+}
+
+TEST(Choice, BeginsWithThePromptAndItsLogprobs) {
+  std::vector<int32_t> prompt = {fake::kBos};
+  for (const int32_t id : fake::ids_of("é stop")) prompt.push_back(id);
+  Choice choice(fake::tokenizer(), {.stops = {"stop", "pa"}, .echo = "é stop", .scored_prompt = prompt});
+  TokenEvent event = token('a');
+  event.logprob = request::TokenLogprob{'a', -1.0};
+  for (size_t i = 1; i < prompt.size(); ++i)
+    event.prompt_scores.push_back({.chosen = {prompt[i], -2.0}, .top = {{'x', -0.5}}});
+  const ChoicePiece piece = choice.push(event);
+  EXPECT_EQ(piece.text, "é stopa") << "stop strings are for the output";
+  EXPECT_FALSE(choice.is_done());
+  ASSERT_EQ(piece.logprobs.size(), prompt.size() + 1);
+  const std::vector<int64_t> offsets = {0, 0, 0, 1, 2, 3, 4, 5, 6};  // a control token has no text, é has two tokens
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    EXPECT_EQ(piece.logprobs[i].text_offset, offsets[i]) << i;
+    EXPECT_EQ(piece.logprobs[i].is_scored, i > 0);
+  }
+  EXPECT_EQ(piece.logprobs[0].chosen.bytes, "<bos>");
+  EXPECT_EQ(piece.logprobs[3].chosen.logprob, -2.0);
+  EXPECT_EQ(piece.logprobs[8].chosen.logprob, -1.0);
+  EXPECT_EQ(choice.num_tokens(), 1);
+  event.prompt_scores.clear();
+  EXPECT_EQ(choice.push(event).text, "a");
 }
 
 TEST(Choice, ShowsSpecialTokensOnlyWhenAsked) {

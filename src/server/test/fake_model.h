@@ -159,6 +159,16 @@ class ScriptedGenerator final : public Generator {
       event.error = step_status;
       return event;
     }
+    if (one.request.score_prompt && one.next == 0) {
+      for (size_t i = 1; i < one.request.prompt.size(); ++i) {
+        event.prompt_scores.push_back({.chosen = {one.request.prompt[i], -0.25 * static_cast<double>(i)},
+                                       .top = {{one.request.prompt[i - 1], -0.125}}});
+      }
+    }
+    if (one.request.max_tokens == 0) {
+      event.finish = request::FinishReason::kLength;
+      return event;
+    }
     if (one.next == one.tokens.size()) {
       event.finish = request::FinishReason::kStop;
       event.stop_token = kEnd;
