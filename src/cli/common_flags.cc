@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/common_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+namespace firstlight::cli {
+
+CLI::App* add_verb(CLI::App& app, CommandLine& line, const char* name, const char* what,
+                   std::function<Result<int>()> verb) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->callback([&line, verb = std::move(verb)] { line.chosen = verb; });
+  sub->add_flag("--json", line.common.json, "one JSON document on stdout, nothing else there");
+  sub->add_option("--backend", line.common.backend, "reference, cpu, simt, opencl, cuda or musa")
+      ->capture_default_str();
+  sub->add_option("--threads", line.common.threads, "0: all cores this process may use")->capture_default_str();
+  sub->add_option("--warp", line.common.warp, "lanes of a warp (simt: 32, 64 or 128); 0: the device's own")
+      ->capture_default_str();
+  return sub;
+}
+
+void add_model(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("MODEL", common.model, "a Hugging Face style directory or a GGUF file")->required();
+}
+
+void add_spec_flags(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--spec", common.spec, "run this spec instead of the one that matches");
+  sub->add_option("--architectures", common.architectures,
+                  "read specs from this directory instead of the built-in ones");
+  sub->add_flag("--vendor-activations", common.vendor_activations,
+                "round activations as the checkpoint's quantisation says (docs/numerics.md)");
+  sub->add_option("--allow-unbound", common.allow_unbound, "admit one config key or tensor nobody uses (repeatable)");
+}
+
+void add_compute_flags(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--compute", common.compute,
+                  "auto (by each weight's type), f32, bf16, w8a8 (w4a8 is the same), w4a16 or fp8")
+      ->capture_default_str();
+  sub->add_option("--kv-dtype", common.kv_dtype,
+                  "of keys and values: f32, f16, bf16, fp8, int8 or int4 (default: f16; f32 on the reference backend)");
+  sub->add_option("--evict", common.evict,
+                  "sinks:N,window:M: full attention sees and keeps the first N tokens and the last M; default: all");
+  sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
+  sub->add_flag("--no-tuned", common.no_tuned, "the plainest kernel of each step");
+  auto* none = sub->add_flag("--no-generated", common.no_generated, "no generated kernels");
+  sub->add_option(
+         "--generated", common.generated,
+         "cached (what an earlier run built), background or wait; default: cached, serve background, bench wait")
+      ->excludes(none);
+  sub->add_option("--canary", common.canary,
+                  "compare every Nth batch with plain kernels and stop using one that differs; 0: never")
+      ->capture_default_str();
+  sub->add_option("--tp", common.tp, "ranks of tensor parallelism")->capture_default_str();
+  sub->add_option("--pp", common.pp, "ranks of pipeline parallelism")->capture_default_str();
+  sub->add_option("--ep", common.ep, "ranks of expert parallelism")->capture_default_str();
+  add_spec_flags(sub, common);
+}
+
+void add_invariant_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_flag("--invariant", common.invariant,
+                "the same bytes for a request whatever else is computed, and in whatever pieces (docs/determinism.md)");
+}
+
+void add_speculate_flag(CLI::App* sub, std::string& speculate) {
+  sub->add_option(
+      "--speculate", speculate,
+      "off (the default), or ngram[:N]: up to N tokens guessed ahead from the text so far, the same output");
+}
+
+void add_chat_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--prompt-from", common.prompt_from,
+                  "template (the checkpoint's), spec (its render function) or auto: the template where there is one")
+      ->capture_default_str();
+}
+
+void add_chat_variables_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--chat-variables", common.chat_variables,
+                  "further variables of the prompt, as a JSON object: {\"enable_thinking\": false}");
+}
+
+void add_trace_flag(CLI::App* sub, CommonFlags& common) {
+  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
+}
+
+WordCheck whole_from(int64_t least, int64_t most) {
+  return [least, most](const std::string& word) -> std::string {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    if (whole && number >= least && number <= most) return "";
+    return "'" + word + "' is no whole number from " + std::to_string(least) +
+           (most == INT64_MAX ? " up" : " to " + std::to_string(most));
+  };
+}
+
+WordCheck not_empty() {
+  return [](const std::string& word) -> std::string { return word.empty() ? "an empty value" : ""; };
+}
+
+WordCheck seconds() {
+  return [](const std::string& word) -> std::string {
+    constexpr double kYear = 366.0 * 24 * 3600;
+    double number = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    return whole && number >= 0 && number <= kYear ? "" : "'" + word + "': 0 to 31622400 seconds wanted";
+  };
+}
+
+void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
+  sub->add_option("--host", host)->capture_default_str();
+  sub->add_option("--port", port, "0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
+  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'")->check(not_empty());
+}
+
+}  // namespace firstlight::cli
