@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/common_flags.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <optional>
 
 namespace firstlight::cli {
 
@@ -79,7 +85,8 @@ void add_chat_variables_flag(CLI::App* sub, CommonFlags& common) {
 }
 
 void add_trace_flag(CLI::App* sub, CommonFlags& common) {
-  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)");
+  sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)")
+      ->check(writable_file());
 }
 
 WordCheck whole_from(int64_t least, int64_t most) {
@@ -106,6 +113,35 @@ WordCheck seconds() {
     return whole && number >= 0 && number <= kYear ? "" : "'" + word + "': 0 to 31622400 seconds wanted";
   };
 }
+
+WordCheck writable_file() {
+  return [](const std::string& word) -> std::string {
+    std::error_code error;
+    const std::filesystem::path path(word);
+    const auto status = std::filesystem::status(path, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return word + " is no file";
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot write " + word + ": " + std::strerror(errno);
+  };
+}
+
+WordCheck writable_folder() {
+  return [](const std::string& word) -> std::string {
+    std::error_code error;
+    std::filesystem::path there = std::filesystem::absolute(word, error);
+    while (!std::filesystem::exists(there, error) && there != there.parent_path()) there = there.parent_path();
+    return ::access((there / ".").c_str(), W_OK | X_OK) == 0 ? ""
+                                                             : "cannot write to " + word + ": " + std::strerror(errno);
+  };
+}
+
+template <typename Bytes>
+CLI::Option* add_bytes_flag(CLI::App* sub, const char* name, Bytes& bytes, const char* what, int64_t least) {
+  return sub->add_option(name, bytes, what)->transform(CLI::AsSizeValue(false))->check(whole_from(least));
+}
+template CLI::Option* add_bytes_flag(CLI::App*, const char*, int64_t&, const char*, int64_t);
+template CLI::Option* add_bytes_flag(CLI::App*, const char*, uint64_t&, const char*, int64_t);
+template CLI::Option* add_bytes_flag(CLI::App*, const char*, std::optional<int64_t>&, const char*, int64_t);
 
 void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
   sub->add_option("--host", host)->capture_default_str();

@@ -8,6 +8,10 @@
 
 #include "cli/command_line.h"
 
+namespace CLI {
+class Option;
+}
+
 namespace firstlight::cli {
 
 // A verb with the flags that all have.
@@ -31,5 +35,12 @@ WordCheck whole_from(int64_t least, int64_t most = INT64_MAX);
 WordCheck not_empty();
 // A time that ends: 0 to a year.
 WordCheck seconds();
+// Where a file can be written, or a folder made: found out before the work, not after it.
+WordCheck writable_file();
+WordCheck writable_folder();
+
+// A number of bytes, `least` or more: 1000, 64MB, 2G, 1GiB; all units are powers of 1024.
+template <typename Bytes>
+CLI::Option* add_bytes_flag(CLI::App* sub, const char* name, Bytes& bytes, const char* what, int64_t least);
 
 }  // namespace firstlight::cli

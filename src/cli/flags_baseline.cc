@@ -11,10 +11,10 @@ constexpr int64_t kMostGreedy = 1 << 20;
 
 void add_piece_flags(CLI::App* sub, BaselineFlags& flags) {
   sub->add_option("--chunk", flags.chunk, "tokens of a prompt per run (default: as many as are useful)")
-      ->check(whole_from(0));
-  sub->add_flag("--batched", flags.batched, "all prompts in one batch");
-  sub->add_option("--memory-limit", flags.memory_limit, "bytes of the whole process: out of core, layer by layer")
       ->check(whole_from(1));
+  sub->add_flag("--batched", flags.batched, "all prompts in one batch");
+  add_bytes_flag(sub, "--memory-limit", flags.memory_limit, "bytes of the whole process: out of core, layer by layer",
+                 1);
 }
 
 void add_run_flags(CLI::App* sub, BaselineFlags& flags) {
@@ -66,7 +66,7 @@ void add_compare(CLI::App& baseline, CommandLine& line) {
   compare->add_option("--rounded", flags.rounded_pack,
                       "a pack of the reference with rounded operands (record --rounded)");
   compare->add_flag("--two-way", flags.two_way, "do not run the reference with rounded operands");
-  compare->add_option("--html", flags.html, "write the report to this file");
+  compare->add_option("--html", flags.html, "write the report to this file")->check(writable_file());
   compare->add_flag("--all", flags.all, "print every value, not the layers and what is wrong");
   add_compute_flags(compare, common);
   add_run_flags(compare, flags);
@@ -79,7 +79,7 @@ void add_vote(CLI::App& baseline, CommandLine& line) {
                             [&] { return verb_baseline_vote(common, flags); });
   vote->add_option("PACK", flags.packs, "recordings of the same prompts; NAME=PACK gives one a name")->required();
   vote->add_option("--model", common.model, "record this model as one more voter");
-  vote->add_option("--html", flags.html, "write the report to this file");
+  vote->add_option("--html", flags.html, "write the report to this file")->check(writable_file());
   vote->add_flag("--all", flags.all, "print every value, not the layers and what is not agreed");
   add_compute_flags(vote, common);
   add_run_flags(vote, flags);
@@ -105,7 +105,8 @@ void add_locate(CLI::App& baseline, CommandLine& line) {
       ->excludes(suspect);
   add_piece_flags(locate, flags);
   locate->add_flag("--exact", flags.exact, "the backend's own rounding counts as a fault");
-  locate->add_option("-o", flags.output, "directory for a small reproduction of the first fault");
+  locate->add_option("-o", flags.output, "directory for a small reproduction of the first fault")
+      ->check(writable_folder());
   add_compute_flags(locate, common);
 }
 
@@ -117,7 +118,7 @@ void add_reproduce(CLI::App& baseline, CommandLine& line) {
   prefer_reference(reproduce, common);
   reproduce->add_option("DIR", flags.first, "that folder")->required();
   reproduce->add_option("--model", common.model, "the model, where its tensors were too large to lie beside");
-  reproduce->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(whole_from(0));
+  reproduce->add_option("--chunk", flags.chunk, "tokens of a prompt per run")->check(whole_from(1));
   add_compute_flags(reproduce, common);
 }
 

@@ -105,9 +105,10 @@ void add_plan(CLI::App& app, CommandLine& line) {
   add_model(plan, line.common);
   add_compute_flags(plan, line.common);
   plan->add_option("--dtype", line.common.compute, "the same as --compute")->excludes("--compute");
-  plan->add_option("--context", flags.context, "tokens of each sequence (default: the model's, or what fits)");
+  plan->add_option("--context", flags.context, "tokens of each sequence (default: the model's, or what fits)")
+      ->check(whole_from(1));
   plan->add_option("--batch", flags.batch, "sequences at a time")->capture_default_str();
-  plan->add_option("--memory", flags.memory, "bytes of the device (default: what it has)");
+  add_bytes_flag(plan, "--memory", flags.memory, "bytes of the device (default: what it has)", 1);
   plan->add_flag("--headers-only", flags.headers_only, "weight files may end behind their headers");
   plan->add_option("--tensors", flags.tensors, "JSON file: names, shapes and types in place of weight files");
   plan->add_option("--cluster", flags.cluster, "file that describes several devices (not yet)");
@@ -125,7 +126,8 @@ void add_embed(CLI::App& app, CommandLine& line) {
   embed->add_flag("--lines", flags.lines, "texts from stdin, one JSON string per line")
       ->excludes(text)
       ->excludes(tokens);
-  embed->add_option("--pooling", flags.pooling, "last, mean or cls (default: as the model's files say, else last)");
+  embed->add_option("--pooling", flags.pooling,
+                    "last, mean, first or cls (default: as the model's files say, else last)");
   embed->add_flag("--no-normalise", flags.no_normalise, "leave the vectors as long as they are");
   embed->add_option("--dimensions", flags.dimensions, "keep only the first; 0: all")->capture_default_str();
 }

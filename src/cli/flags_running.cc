@@ -18,7 +18,8 @@ void add_adapt(CLI::App& app, CommandLine& line) {
   adapt->add_option("--targets", line.adapt.targets, "performance wanted (TOML)");
   adapt->add_option("--budget", line.adapt.budget, "seconds that the reference may take for a long prompt")
       ->capture_default_str();
-  adapt->add_option("--report", line.adapt.report, "directory for the report and the gates' evidence");
+  adapt->add_option("--report", line.adapt.report, "directory for the report and the gates' evidence")
+      ->check(writable_folder());
   adapt->add_option("-p,--prompt", line.adapt.prompt, "what to ask in the end");
   adapt->add_flag("--serve", line.adapt.serve, "serve when all gates are open");
   add_server_flags(adapt, line.adapt.host, line.adapt.port, line.adapt.api_key);
@@ -47,14 +48,13 @@ void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
   }
   auto* kl = sub->add_option("--max-kl", flags.max_kl, "propose a policy: divergence of the logits, in nats");
   auto* perplexity = sub->add_option("--max-perplexity-increase", flags.max_perplexity_increase, "propose one: in %");
-  auto* bytes = sub->add_option("--target-bytes", flags.target_bytes, "propose one: of all tensors");
+  auto* bytes = add_bytes_flag(sub, "--target-bytes", flags.target_bytes, "propose one: of all tensors", 1);
   kl->excludes(perplexity)->excludes(bytes);
   perplexity->excludes(bytes);
-  for (auto* budget : {kl, perplexity, bytes}) {
-    budget->check(CLI::PositiveNumber);
-    options.push_back(budget);
-  }
-  options.push_back(sub->add_option("-o", flags.output, "write the policy to this file (TOML)"));
+  for (auto* budget : {kl, perplexity}) budget->check(CLI::PositiveNumber);
+  options.insert(options.end(), {kl, perplexity, bytes});
+  options.push_back(
+      sub->add_option("-o", flags.output, "write the policy to this file (TOML)")->check(writable_file()));
   for (auto* option : options) option->needs(wanted);
 }
 
@@ -70,7 +70,8 @@ void add_validate(CLI::App& app, CommandLine& line) {
   validate->add_option("--targets", line.validate.targets, "performance wanted (TOML)");
   validate->add_option("--budget", line.validate.budget, "seconds that the reference may take for a long prompt")
       ->capture_default_str();
-  validate->add_option("--report", line.validate.report, "directory for the report and the gates' evidence");
+  validate->add_option("--report", line.validate.report, "directory for the report and the gates' evidence")
+      ->check(writable_folder());
   add_sensitivity_flags(validate, line.sensitivity);
 }
 
@@ -104,7 +105,8 @@ void add_run(CLI::App& app, CommandLine& line) {
   run->add_option("--image", line.run.image, "an image for the model to look at");
   run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
   run->add_option("--context", line.run.context,
-                  "tokens of prompt and output together (default: the model's, or what fits)");
+                  "tokens of prompt and output together (default: the model's, or what fits)")
+      ->check(whole_from(1));
   run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)")->check(not_empty());
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
   run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file")
@@ -127,9 +129,10 @@ void add_logits(CLI::App& app, CommandLine& line) {
   add_trace_flag(logits, common);
   logits->add_option("--tokens", line.logits.tokens)->required();
   logits->add_flag("--last", line.logits.last, "the last position only");
-  auto* chunk = logits->add_option("--chunk", line.logits.chunk, "tokens per run");
+  auto* chunk = logits->add_option("--chunk", line.logits.chunk, "tokens per run")->check(whole_from(1));
   logits->add_flag("--stepwise", line.logits.stepwise, "one token per run")->excludes(chunk);
-  logits->add_option("-o", line.logits.output, "write [positions, vocabulary] to this .npy file");
+  logits->add_option("-o", line.logits.output, "write [positions, vocabulary] to this .npy file")
+      ->check(writable_file());
 }
 
 void add_perplexity(CLI::App& app, CommandLine& line) {

@@ -16,10 +16,7 @@ void add_operation_flags(CLI::App* sub, ServeFlags& flags) {
   sub->add_option("--drain-timeout", flags.drain_timeout, "seconds that a stop leaves to running requests")
       ->check(seconds())
       ->capture_default_str();
-  sub->add_option("--max-body", flags.max_body, "bytes of one request's body")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(whole_from(1))
-      ->capture_default_str();
+  add_bytes_flag(sub, "--max-body", flags.max_body, "bytes of one request's body", 1)->capture_default_str();
   sub->add_option("--max-connections", flags.max_connections)->check(CLI::PositiveNumber)->capture_default_str();
   sub->add_option("--log-format", flags.log_format, "text or json: a line per request, on stderr")
       ->check(CLI::IsMember({"text", "json"}))
@@ -41,30 +38,35 @@ void add_serve_verb(CLI::App& app, CommandLine& line) {
   add_trace_flag(serve, common);
   add_chat_flag(serve, common);
   add_server_flags(serve, line.serve.host, line.serve.port, line.serve.api_key);
-  serve->add_option("--context", line.serve.context,
-                    "tokens of prompt and output together (default: the model's, or what fits)");
+  serve
+      ->add_option("--context", line.serve.context,
+                   "tokens of prompt and output together (default: the model's, or what fits)")
+      ->check(whole_from(1));
   serve->add_option("--chat-format", line.serve.chat_format,
                     "how answers are read: auto (default), none, a name or a file of docs/chat_formats.md");
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();
-  serve->add_option("--max-waiting", line.serve.max_waiting, "requests that may wait; further ones get status 429")
+  serve
+      ->add_option("--max-waiting", line.serve.max_waiting,
+                   "requests that may wait, each choice of one request as one; further ones get status 429")
+      ->check(whole_from(1))
       ->capture_default_str();
-  serve->add_option("--step-tokens", line.serve.step_tokens,
-                    "tokens one step computes (default: all that a step takes)");
-  serve->add_option("--state-bytes", line.serve.state_bytes, "for the state of all requests (default: what is free)")
-      ->transform(CLI::AsSizeValue(false));
+  serve
+      ->add_option("--step-tokens", line.serve.step_tokens, "tokens one step computes (default: all that a step takes)")
+      ->check(whole_from(1));
+  add_bytes_flag(serve, "--state-bytes", line.serve.state_bytes,
+                 "for the state of all requests (default: what is free)", 1);
   serve->add_flag("--reserve", line.serve.reserve,
                   "let a request in only when there is room for its longest answer: nobody is ever put out");
-  serve->add_option("--swap-memory", line.serve.swap_memory, "bytes of memory for requests put out")
-      ->transform(CLI::AsSizeValue(false));
-  serve->add_option("--swap-disk", line.serve.swap_disk, "bytes of a file for requests put out")
-      ->transform(CLI::AsSizeValue(false));
-  serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)");
+  add_bytes_flag(serve, "--swap-memory", line.serve.swap_memory, "bytes of memory for requests put out", 0);
+  add_bytes_flag(serve, "--swap-disk", line.serve.swap_disk, "bytes of a file for requests put out", 0);
+  serve->add_option("--swap-folder", line.serve.swap_folder, "where that file is (default: the system's)")
+      ->check(CLI::ExistingDirectory);
   serve->add_flag("--embeddings", line.serve.embeddings,
                   "answer /v1/embeddings too (default where the model's files are of sentence-transformers)");
   serve->add_option("--pooling", line.serve.pooling,
-                    "of embeddings: last, mean or cls (default: as the files say, else last)");
+                    "of embeddings: last, mean, first or cls (default: as the files say, else last)");
   serve->add_flag("--no-normalise", line.serve.no_normalise, "leave embeddings as long as they are");
   serve->add_flag("--shorten-embeddings", line.serve.shorten_embeddings,
                   "the model was trained so that the first dimensions stand alone: allow fewer");

@@ -131,7 +131,7 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   };
   set_memory_gauges(session.loaded->executor->memory(), metrics);
   server::ServerOptions server_options = options.server;
-  server_options.max_choices = std::min(server_options.max_choices, options.engine.max_waiting);  // or 429 for ever
+  server_options.max_waiting = options.engine.max_waiting;
   server::Server server(model, server_options, readiness, &metrics, &log);
   FL_TRY(server.start());
   running_server = &server;

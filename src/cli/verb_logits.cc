@@ -12,7 +12,6 @@ namespace firstlight::cli {
 
 Result<int> verb_logits(const CommonFlags& common, const LogitsFlags& flags) {
   const auto tokens = FL_TRY(parse_token_ids("--tokens", flags.tokens));
-  if (flags.chunk < 0) return invalid_argument("--chunk " + std::to_string(flags.chunk) + ": 1 or more wanted");
   const int64_t chunk = flags.stepwise ? 1 : flags.chunk;
   const Session session = FL_TRY(open_session(common, scoring_buckets(chunk)));
   const auto total = static_cast<int64_t>(tokens.size());

@@ -44,7 +44,7 @@ struct Answer {
 
 Result<Question> ask(const CommonFlags& common, const PlanFlags& flags) {
   if (!flags.cluster.empty()) return unsupported("--cluster " + flags.cluster + ": this build plans one device");
-  if (flags.context < 0 || flags.context > planner::kLongestContext) {
+  if (flags.context > planner::kLongestContext) {
     return invalid_argument("--context " + std::to_string(flags.context) + ": 1 to " +
                             std::to_string(planner::kLongestContext) + " wanted");
   }

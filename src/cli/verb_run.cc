@@ -128,7 +128,6 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   request.sampling = FL_TRY(sampling_params(flags.sampling));
   // What can be seen before the model is loaded is; the vocabulary's size cannot.
   FL_TRY(request::check(request.sampling, std::numeric_limits<int32_t>::max()));
-  if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   if (flags.max_tokens < 1) {
     return invalid_argument("--max-tokens " + std::to_string(flags.max_tokens) + ": 1 or more wanted");
   }
@@ -145,7 +144,9 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (constraint) {
     const auto tokenizer = FL_TRY(session.text.require_tokenizer().with_context("a constraint"));
     text::grammar::ConstraintCompiler compiler(tokenizer);
-    request.mask = FL_TRY(compiler.compile(*constraint))->make_mask();
+    const std::string& file = flags.json_schema.empty() ? flags.grammar : flags.json_schema;
+    const std::string name = file.empty() ? "--regex" : file;
+    request.mask = FL_TRY(compiler.compile(*constraint).with_context(name))->make_mask();
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   const bool show = !common.json;

@@ -23,16 +23,16 @@ Result<std::optional<server::ServedEmbeddings>> served_embeddings(const CommonFl
 }  // namespace
 
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
-  if (flags.context < 0) return invalid_argument("--context " + std::to_string(flags.context) + ": 1 or more wanted");
   CommonFlags own = common;
   if (own.generated.empty() && own.backend == "cpu" && !own.no_generated && !own.invariant)
     own.generated = "background";
-  if (flags.max_waiting < 1) {
-    return invalid_argument("--max-waiting " + std::to_string(flags.max_waiting) + ": 1 or more wanted");
+  const kv::SwapOptions swap{.host_bytes = static_cast<int64_t>(flags.swap_memory),
+                             .disk_bytes = static_cast<int64_t>(flags.swap_disk),
+                             .folder = flags.swap_folder};
+  if (!flags.swap_folder.empty() && flags.swap_disk == 0) {
+    return invalid_argument("--swap-folder is of no use without --swap-disk");
   }
-  if (flags.step_tokens < 0) {
-    return invalid_argument("--step-tokens " + std::to_string(flags.step_tokens) + ": 1 or more wanted");
-  }
+  FL_TRY(kv::SwapSpace::create(swap).with_context("--swap-disk"));  // before the model is loaded
   const int64_t draft_tokens = FL_TRY(parse_speculate(flags.speculate));
   std::optional<gates::Golden> golden;
   if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
@@ -58,9 +58,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                                .step_tokens = flags.step_tokens,
                                .state_capacity_bytes = static_cast<int64_t>(flags.state_bytes),
                                .admission = flags.reserve ? engine::Admission::kReserved : engine::Admission::kOnDemand,
-                               .swap = {.host_bytes = static_cast<int64_t>(flags.swap_memory),
-                                        .disk_bytes = static_cast<int64_t>(flags.swap_disk),
-                                        .folder = flags.swap_folder},
+                               .swap = swap,
                                .reuse_prefixes = !flags.no_prefix_reuse,
                                .draft_tokens = draft_tokens}},
                    std::move(golden)));

@@ -51,6 +51,11 @@ Result<std::unique_ptr<SwapSpace>> SwapSpace::create(const SwapOptions& options)
       return invalid_argument("swap folder " + folder.string() + ": " + std::strerror(errno));
     }
     ::unlink(name.c_str());
+    const auto room = std::filesystem::space(folder, error);
+    if (!error && room.available < static_cast<uintmax_t>(options.disk_bytes)) {
+      return invalid_argument("swap folder " + folder.string() + " has " + std::to_string(room.available) +
+                              " bytes free, " + std::to_string(options.disk_bytes) + " are asked for");
+    }
   }
   return space;
 }

@@ -27,7 +27,7 @@ struct SwapOptions {
 
 class SwapSpace {
  public:
-  // Errors: kInvalidArgument where the folder takes no file and disk_bytes is not 0.
+  // Errors where disk_bytes is not 0: kInvalidArgument, where the folder takes no file or has less room (both numbers).
   static Result<std::unique_ptr<SwapSpace>> create(const SwapOptions& options);
   ~SwapSpace();
 

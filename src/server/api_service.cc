@@ -105,7 +105,7 @@ struct ApiService::Impl {
   const Readiness& readiness;
   Metrics* metrics;
   const Log* log;
-  std::shared_ptr<CompletionContext> context;
+  std::shared_ptr<AnswerContext> context;
   text::grammar::ConstraintCompiler constraints;
   WorkQueue work;
 
@@ -115,10 +115,10 @@ struct ApiService::Impl {
         readiness(ready),
         metrics(registry),
         log(where),
-        context(std::make_shared<CompletionContext>(
-            CompletionContext{model, std::make_shared<ServerMetrics>(registry),
-                              std::make_shared<RequestJournal>(where, wanted.trace_requests), std::make_shared<Pace>(),
-                              wanted.request_timeout_s})),
+        context(std::make_shared<AnswerContext>(
+            AnswerContext{model, std::make_shared<ServerMetrics>(registry),
+                          std::make_shared<RequestJournal>(where, wanted.trace_requests), std::make_shared<Pace>(),
+                          wanted.request_timeout_s})),
         constraints(model.tokenizer),
         work(wanted.num_prepare_threads, wanted.max_preparing) {}
 
@@ -143,6 +143,8 @@ struct ApiService::Impl {
   std::optional<ApiError> refuse(const RouteRow& row, const HttpRequest& request) const;
   HttpResponse get(Route route, const HttpRequest& request) const;
   void tokenize(Route which, const RequestRecord& record, std::string text, std::shared_ptr<Exchange> exchange);
+  void prepare(const std::shared_ptr<Answer>& answer, const std::shared_ptr<Exchange>& exchange, int64_t arrival,
+               std::function<ApiError()> read, std::function<void()> start);
   void complete(Endpoint endpoint, RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   void embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange);
   Json model_json() const {
@@ -261,65 +263,65 @@ void ApiService::Impl::tokenize(Route which, const RequestRecord& record, std::s
   if (!work.post(work_on)) conclude(*exchange, record, too_many(), error_response(too_many()));
 }
 
-void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::string text,
-                                std::shared_ptr<Exchange> exchange) {
-  const int64_t arrival = record.arrived_ns;
-  const auto completion = std::make_shared<Completion>(context, exchange, std::move(record));
-  completion->watch();
-  const auto body = std::make_shared<std::string>(std::move(text));
-  const auto prepare = [this, endpoint, body, exchange, completion, arrival] {
+// Reads the request on the work queue, then goes on in the exchange's own sequence.
+void ApiService::Impl::prepare(const std::shared_ptr<Answer>& answer, const std::shared_ptr<Exchange>& exchange,
+                               int64_t arrival, std::function<ApiError()> read, std::function<void()> start) {
+  answer->watch();
+  const auto on_queue = [this, answer, exchange, arrival, read = std::move(read), start = std::move(start)] {
     const int64_t begin = now_ns();
     const auto seconds = [](int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e9; };
     context->metrics->prepare_wait.observe(seconds(arrival, begin));
-    const auto api = std::make_shared<ApiRequest>();
-    const auto prompts = std::make_shared<std::vector<PreparedPrompt>>();
-    const ServedModel& model = context->model;
     ApiError error;
     try {
-      error = parse_request(endpoint, *body, model.default_sampling,
-                            {.max_choices = options.max_choices, .max_timeout_s = options.request_timeout_s}, *api);
-      if (error.ok()) error = check_model(model, api->model);
-      if (error.ok()) error = prepare_prompts(model, *api, *prompts);
-      if (error.ok()) error = compile_constraint(constraints, *api);
+      error = read();
     } catch (const std::exception& fault) {  // of the JSON library, or memory running out
       log_error(log, std::string("while a request was read: ") + fault.what());
       error = {500, "the request could not be read", "", ""};
     }
     context->metrics->prepare.observe(seconds(begin, now_ns()));
-    exchange->post([completion, api, prompts, error, begin] {
-      completion->prepared(begin);
-      if (error.ok()) {
-        completion->start(*api, std::move(*prompts));
-      } else {
-        completion->fail(error);
-      }
+    exchange->post([answer, error, begin, start] {
+      answer->prepared(begin);
+      error.ok() ? start() : answer->fail(error);
     });
   };
-  if (!work.post(prepare)) completion->fail(too_many());
+  if (!work.post(on_queue)) answer->fail(too_many());
+}
+
+void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::string text,
+                                std::shared_ptr<Exchange> exchange) {
+  const int64_t arrival = record.arrived_ns;
+  const auto completion = std::make_shared<Completion>(context, exchange, std::move(record));
+  const auto body = std::make_shared<std::string>(std::move(text));
+  const auto api = std::make_shared<ApiRequest>();
+  const auto prompts = std::make_shared<std::vector<PreparedPrompt>>();
+  const auto read = [this, endpoint, body, api, prompts] {
+    const ServedModel& model = context->model;
+    ApiError error = parse_request(endpoint, *body, model.default_sampling,
+                                   {.max_choices = options.max_choices,
+                                    .max_waiting = options.max_waiting,
+                                    .max_timeout_s = options.request_timeout_s},
+                                   *api);
+    if (error.ok()) error = check_model(model, api->model);
+    if (error.ok()) error = prepare_prompts(model, *api, *prompts);
+    if (error.ok()) error = compile_constraint(constraints, *api);
+    return error;
+  };
+  prepare(completion, exchange, arrival, read,
+          [completion, api, prompts] { completion->start(*api, std::move(*prompts)); });
+}
+
+void ApiService::Impl::embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange) {
+  const int64_t arrival = record.arrived_ns;
+  const auto embeddings = std::make_shared<Embeddings>(context, exchange, std::move(record));
+  const auto body = std::make_shared<std::string>(std::move(text));
+  const auto api = std::make_shared<EmbeddingRequest>();
+  const auto ids = std::make_shared<std::vector<std::vector<int32_t>>>();
+  const auto read = [this, body, api, ids] { return parse_embedding_request(context->model, *body, *api, *ids); };
+  prepare(embeddings, exchange, arrival, read,
+          [embeddings, api, ids] { embeddings->start(std::move(*api), std::move(*ids)); });
 }
 
 void ApiService::count_failure(int status) { impl_->context->metrics->count_request("none", status); }
-
-void ApiService::Impl::embed(RequestRecord record, std::string text, std::shared_ptr<Exchange> exchange) {
-  const auto embeddings = std::make_shared<Embeddings>(context, exchange, std::move(record));
-  embeddings->watch();
-  const auto body = std::make_shared<std::string>(std::move(text));
-  const auto prepare = [this, body, exchange, embeddings] {
-    const auto api = std::make_shared<EmbeddingRequest>();
-    const auto ids = std::make_shared<std::vector<std::vector<int32_t>>>();
-    ApiError error;
-    try {
-      error = parse_embedding_request(context->model, *body, *api, *ids);
-    } catch (const std::exception& fault) {
-      log_error(log, std::string("while texts were read: ") + fault.what());
-      error = {500, "the request could not be read", "", ""};
-    }
-    exchange->post([embeddings, api, ids, error] {
-      error.ok() ? embeddings->start(std::move(*api), std::move(*ids)) : embeddings->fail(error);
-    });
-  };
-  if (!work.post(prepare)) embeddings->fail(too_many());
-}
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   const RouteRow* row = find_route(request.path);

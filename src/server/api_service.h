@@ -20,6 +20,7 @@ namespace firstlight::server {
 struct ApiServiceOptions {
   std::string api_key;  // of /v1/… and tokenising; empty: none is asked for
   int64_t max_choices = 128;
+  int64_t max_waiting = 128;    // as the engine has it
   int num_prepare_threads = 2;  // 0: on the caller's thread (tests)
   size_t max_preparing = 256;   // bodies that may wait for such a thread
   double request_timeout_s = 600;

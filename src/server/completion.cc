@@ -20,24 +20,6 @@ uint64_t choice_seed(uint64_t seed, int64_t i) {
   return mixed ^ (mixed >> 31);
 }
 
-Completion::Completion(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
-                       RequestRecord record)
-    : context_(std::move(context)),
-      exchange_(std::move(exchange)),
-      record_(std::move(record)),
-      timeout_s_(context_->request_timeout_s) {
-  context_->metrics->in_flight.add(1);
-}
-
-Completion::~Completion() { context_->metrics->in_flight.add(-1); }
-
-// The exchange keeps this object alive; the generator's sinks do not.
-void Completion::watch() {
-  exchange_->on_end([self = shared_from_this()](ExchangeEnd end) { self->on_end(end); });
-}
-
-void Completion::prepared(int64_t now_ns) { record_.prepare_ns = now_ns; }
-
 void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> prompts) {
   if (over_) return;  // gone, or out of time, while the prompt was prepared: nothing starts
   record_.client = request.client;
@@ -59,12 +41,15 @@ void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> pr
   for (const PreparedPrompt& prompt : prompts) {
     num_prompt_tokens_ += static_cast<int64_t>(prompt.ids.size());
     for (int64_t i = 0; i < request.num_choices; ++i) {
-      if (!submit(request, prompt, i)) return;
+      if (const Status sent = send_choice(request, prompt, i); !sent.ok()) {
+        refuse(sent);
+        return;
+      }
     }
   }
 }
 
-bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt, int64_t choice_of_prompt) {
+Status Completion::send_choice(const ApiRequest& request, const PreparedPrompt& prompt, int64_t choice_of_prompt) {
   const size_t part_idx = parts_.size();
   request::Request one;
   one.id = head_.id + "-" + std::to_string(part_idx);
@@ -87,50 +72,21 @@ bool Completion::submit(const ApiRequest& request, const PreparedPrompt& prompt,
                                       .reading = prompt.reading}),
                     .whole = {}});
   ++num_open_;
-  auto ticket = context_->model.generator->submit(
-      std::move(one), [weak = weak_from_this(), part_idx](const request::TokenEvent& event) {
-        const auto self = weak.lock();
-        if (self == nullptr) return;
-        self->exchange_->post([self, part_idx, event] { self->on_event(part_idx, event); });
-      });
-  if (!ticket.ok()) {
-    parts_.back().ended = true;
-    if (ticket.status().code() == StatusCode::kUnavailable) {
-      refuse_full();
-    } else {
-      fail(to_api_error(ticket.status()));
-    }
-    return false;
-  }
-  parts_.back().ticket = *ticket;
-  return true;
+  return send(std::move(one));
 }
 
-void Completion::on_event(size_t part_idx, const request::TokenEvent& event) {
-  Part& part = parts_[part_idx];
-  if (event.finish != FinishReason::kNone) {
-    part.ended = true;
-    context_->pace->ended(Pace::Clock::now());
-  }
+void Completion::on_event(size_t index, const request::TokenEvent& event) {
+  Part& part = parts_[index];
   part.cached_tokens = event.cached_tokens;
   part.drafted_tokens = event.drafted_tokens;
   part.accepted_tokens = event.accepted_tokens;
-  if (record_.admitted_ns == 0) record_.admitted_ns = event.admitted_ns;
   part.whole.evicted_tokens = std::max(part.whole.evicted_tokens, event.evicted_tokens);
-  if (over_ || part.choice.is_done()) return;
-  if (event.finish == FinishReason::kError) {
-    fail(to_api_error(event.error.ok() ? internal_error("generation failed") : event.error));
-    return;
-  }
-  if (event.finish == FinishReason::kCancelled) {
-    fail(shutting_down());
-    return;
-  }
+  if (part.choice.is_done() || ends_badly(event)) return;
   if (event.token) time_token(part);
   if (streams_ && !stream_begun_) begin_stream();
   ChoicePiece piece = part.choice.push(event);
-  if (part.choice.is_done() && !part.ended) context_->model.generator->cancel(part.ticket);  // a stop string, or a call
-  if (!piece.is_empty()) deliver(part_idx, std::move(piece));
+  if (part.choice.is_done()) cancel(index);  // a stop string, or a call
+  if (!piece.is_empty()) deliver(index, std::move(piece));
 }
 
 void Completion::time_token(Part& part) {
@@ -205,63 +161,12 @@ void Completion::finish() {
   exchange_->respond({.body = whole_json(head_, choices, usage())});
 }
 
-void Completion::fail(const ApiError& error) {
-  if (over_) return;
-  over_ = true;
-  cancel_all();
-  close(error.http_status, error.http_status >= 500 ? error.message : error.code.empty() ? error.param : error.code);
-  if (!stream_begun_) {
-    exchange_->respond(error_response(error));
-    return;
-  }
-  exchange_->send(sse_event(error_json(error)) + std::string(kSseDone));
-  exchange_->end_stream();
-}
-
-void Completion::on_end(ExchangeEnd end) {
-  switch (end) {
-    case ExchangeEnd::kGone:
-      if (over_) return;
-      over_ = true;
-      context_->metrics->disconnects.add();
-      cancel_all();
-      close(kClientGone, "");
-      return;
-    case ExchangeEnd::kTimedOut:
-      fail({504, "the request took longer than " + number_text(timeout_s_) + " seconds", "", "timeout"});
-      return;
-    case ExchangeEnd::kShutdown:
-      fail(shutting_down());
-      return;
-  }
-}
-
-// Only what has not ended: an engine should see no cancel for what it finished itself.
-void Completion::cancel_all() {
-  for (const Part& part : parts_) {
-    if (!part.ended) context_->model.generator->cancel(part.ticket);
-  }
-}
-
-// The place is taken back from those of its choices that had one.
-void Completion::refuse_full() {
-  const int64_t waiting = context_->model.generator->num_waiting();
-  fail({429, "the queue is full: " + std::to_string(waiting) + " requests wait", "", "queue_full",
-        context_->pace->retry_after_s(waiting, Pace::Clock::now())});
-}
-
-void Completion::close(int status, const std::string& error) {
-  record_.status = status;
-  record_.error = error;
-  record_.ended_ns = now_ns();
-  record_.choices = static_cast<int64_t>(parts_.size());
+void Completion::count(RequestRecord& record) const {
   const Usage total = usage();
-  record_.prompt_tokens = total.prompt_tokens;
-  record_.cached_tokens = total.cached_tokens;
-  record_.output_tokens = total.completion_tokens;
-  context_->metrics->count_request(record_.route, status);
-  context_->metrics->whole_request.observe(static_cast<double>(record_.ended_ns - record_.arrived_ns) / 1e9);
-  context_->journal->add(record_);
+  record.choices = static_cast<int64_t>(parts_.size());
+  record.prompt_tokens = total.prompt_tokens;
+  record.cached_tokens = total.cached_tokens;
+  record.output_tokens = total.completion_tokens;
 }
 
 }  // namespace firstlight::server

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/trace.h"
+#include "server/openai_json.h"
+#include "server/prompt.h"
 #include "server/tokenize.h"
 
 namespace firstlight::server {
@@ -59,9 +61,8 @@ void read_embedding_request(FieldReader& fields, const ServedEmbeddings& how, co
   const std::string format = fields.string("encoding_format", "float");
   if (format != "float" && format != "base64") fields.fail("encoding_format", "float or base64 wanted");
   request.base64 = format == "base64";
-  request.dimensions = fields.integer("dimensions", 0, 1, 1 << 20);
+  request.dimensions = fields.integer("dimensions", 0, 1, how.width);
   const std::string dimensions = std::to_string(request.dimensions) + " of " + std::to_string(how.width);
-  if (request.dimensions > how.width) fields.fail("dimensions", dimensions + ": so many the model does not have");
   if (request.dimensions > 0 && request.dimensions < how.width && !how.may_shorten) {
     fields.fail("dimensions", dimensions + ": its first ones do not stand alone (--shorten-embeddings says they do)");
   }
@@ -91,6 +92,7 @@ ApiError parse_embedding_request(const ServedModel& model, std::string_view body
     ids.emplace_back();
     if (auto* given = std::get_if<std::vector<int32_t>>(&request.inputs[i])) {
       ids.back() = std::move(*given);
+      if (ApiError error = check_ids(field, ids.back(), model.generator->vocab_size()); !error.ok()) return error;
     } else if (ApiError error =
                    encode_text(model, as_text, field, std::get<std::string>(request.inputs[i]), ids.back());
                !error.ok()) {
@@ -121,19 +123,6 @@ std::string base64_of(const std::vector<float>& vector) {
   return text;
 }
 
-Embeddings::Embeddings(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
-                       RequestRecord record)
-    : context_(std::move(context)), exchange_(std::move(exchange)), record_(std::move(record)) {
-  context_->metrics->in_flight.add(1);
-}
-
-Embeddings::~Embeddings() { context_->metrics->in_flight.add(-1); }
-
-// The exchange keeps this object alive; the generator's sinks do not.
-void Embeddings::watch() {
-  exchange_->on_end([self = shared_from_this()](ExchangeEnd end) { self->on_end(end); });
-}
-
 void Embeddings::start(EmbeddingRequest request, std::vector<std::vector<int32_t>> ids) {
   if (over_) return;  // gone, or out of time, while the texts were read: nothing starts
   record_.client = request.client;
@@ -141,56 +130,36 @@ void Embeddings::start(EmbeddingRequest request, std::vector<std::vector<int32_t
   id_ = make_answer_id(false);
   request_ = std::move(request);
   ids_ = std::move(ids);
-  parts_.resize(ids_.size());
-  submit_more();
+  vectors_.resize(ids_.size());
+  send_more();
 }
 
-void Embeddings::submit_more() {
-  while (!over_ && num_begun_ < parts_.size() && num_begun_ - num_ended_ < kAtATime) {
-    const size_t index = num_begun_++;
+// While some of its own are under way, a full queue is no refusal: it goes on when one of them has ended.
+void Embeddings::send_more() {
+  while (num_sent() < ids_.size() && num_sent() - num_ended_ < kAtATime) {
     request::Request one;
-    one.id = id_ + "-" + std::to_string(index);
-    one.prompt = ids_[index];
+    one.id = id_ + "-" + std::to_string(num_sent());
+    one.prompt = ids_[num_sent()];
     one.embed = request_.pooling;
     one.priority = request_.priority;
     one.client = request_.client;
-    auto ticket = context_->model.generator->submit(
-        std::move(one), [weak = weak_from_this(), index](const request::TokenEvent& event) {
-          const auto self = weak.lock();
-          if (self == nullptr) return;
-          self->exchange_->post([self, index, event] { self->on_event(index, event); });
-        });
-    if (!ticket.ok()) {
-      refuse(ticket.status());
-      return;
-    }
-    parts_[index].begun = true;
-    parts_[index].ticket = *ticket;
+    const Status sent = send(std::move(one));
+    if (sent.ok()) continue;
+    if (sent.code() != StatusCode::kUnavailable || num_sent() == num_ended_) refuse(sent);
+    return;
   }
 }
 
 void Embeddings::on_event(size_t index, const request::TokenEvent& event) {
-  if (event.finish == request::FinishReason::kNone) return;
-  parts_[index].ended = true;
-  context_->pace->ended(Pace::Clock::now());
-  if (record_.admitted_ns == 0) record_.admitted_ns = event.admitted_ns;
-  if (over_) return;
-  if (event.finish == request::FinishReason::kError) {
-    fail(to_api_error(event.error.ok() ? internal_error("the embedding failed") : event.error));
-    return;
-  }
-  if (event.finish == request::FinishReason::kCancelled) {
-    fail(shutting_down());
-    return;
-  }
-  parts_[index].vector = event.embedding;
-  const Status finished = request::finish_embedding(parts_[index].vector, request_.dimensions, request_.normalise);
+  if (event.finish == request::FinishReason::kNone || ends_badly(event)) return;
+  vectors_[index] = event.embedding;
+  const Status finished = request::finish_embedding(vectors_[index], request_.dimensions, request_.normalise);
   if (!finished.ok()) {
     fail(to_api_error(finished));
     return;
   }
   ++num_ended_;
-  num_ended_ == parts_.size() ? finish() : submit_more();
+  num_ended_ == ids_.size() ? finish() : send_more();
 }
 
 void Embeddings::finish() {
@@ -198,9 +167,9 @@ void Embeddings::finish() {
   close(200, "");
   Json data = Json::array();
   int64_t tokens = 0;
-  for (size_t i = 0; i < parts_.size(); ++i) {
+  for (size_t i = 0; i < ids_.size(); ++i) {
     tokens += static_cast<int64_t>(ids_[i].size());
-    Json vector = request_.base64 ? Json(base64_of(parts_[i].vector)) : Json(parts_[i].vector);
+    Json vector = request_.base64 ? Json(base64_of(vectors_[i])) : Json(vectors_[i]);
     data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(vector)}});
   }
   exchange_->respond({.body = dump_json({{"object", "list"},
@@ -209,59 +178,9 @@ void Embeddings::finish() {
                                          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
 }
 
-void Embeddings::fail(const ApiError& error) {
-  if (over_) return;
-  over_ = true;
-  cancel_all();
-  close(error.http_status, error.http_status >= 500 ? error.message : error.code.empty() ? error.param : error.code);
-  exchange_->respond(error_response(error));
-}
-
-void Embeddings::on_end(ExchangeEnd end) {
-  switch (end) {
-    case ExchangeEnd::kGone:
-      if (over_) return;
-      over_ = true;
-      context_->metrics->disconnects.add();
-      cancel_all();
-      close(kClientGone, "");
-      return;
-    case ExchangeEnd::kTimedOut:
-      fail({504, "the request took longer than " + number_text(context_->request_timeout_s) + " seconds", "",
-            "timeout"});
-      return;
-    case ExchangeEnd::kShutdown:
-      fail(shutting_down());
-      return;
-  }
-}
-
-// The place is taken back from those of its texts that had one.
-void Embeddings::refuse(const Status& status) {
-  if (status.code() != StatusCode::kUnavailable) {
-    fail(to_api_error(status));
-    return;
-  }
-  const int64_t waiting = context_->model.generator->num_waiting();
-  fail({429, "the queue is full: " + std::to_string(waiting) + " requests wait", "", "queue_full",
-        context_->pace->retry_after_s(waiting, Pace::Clock::now())});
-}
-
-void Embeddings::cancel_all() {
-  for (const Part& part : parts_) {
-    if (part.begun && !part.ended) context_->model.generator->cancel(part.ticket);
-  }
-}
-
-void Embeddings::close(int status, const std::string& error) {
-  record_.status = status;
-  record_.error = error;
-  record_.ended_ns = now_ns();
-  record_.choices = static_cast<int64_t>(parts_.size());
-  for (const auto& ids : ids_) record_.prompt_tokens += static_cast<int64_t>(ids.size());
-  context_->metrics->count_request(record_.route, status);
-  context_->metrics->whole_request.observe(static_cast<double>(record_.ended_ns - record_.arrived_ns) / 1e9);
-  context_->journal->add(record_);
+void Embeddings::count(RequestRecord& record) const {
+  record.choices = static_cast<int64_t>(ids_.size());
+  for (const auto& ids : ids_) record.prompt_tokens += static_cast<int64_t>(ids.size());
 }
 
 }  // namespace firstlight::server

@@ -9,8 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "server/completion.h"
+#include "server/answer.h"
 #include "server/field_reader.h"
+#include "server/openai_api.h"
 
 namespace firstlight::server {
 
@@ -40,41 +41,22 @@ ApiError parse_embedding_request(const ServedModel& model, std::string_view body
 // The four bytes of each value in base64, as encoding_format "base64" has them.
 std::string base64_of(const std::vector<float>& vector);
 
-class Embeddings final : public std::enable_shared_from_this<Embeddings> {
+class Embeddings final : public Answer {
  public:
-  // `record` has what is known of the request so far.
-  Embeddings(std::shared_ptr<const CompletionContext> context, std::shared_ptr<Exchange> exchange,
-             RequestRecord record);
-  ~Embeddings();
-
-  void watch();  // from now on, whether the client goes and the time passes
+  using Answer::Answer;
   void start(EmbeddingRequest request, std::vector<std::vector<int32_t>> ids);
-  void fail(const ApiError& error);  // before or after start()
 
  private:
-  struct Part {
-    std::vector<float> vector;
-    Ticket ticket = 0;
-    bool begun = false, ended = false;
-  };
-
-  void submit_more();
-  void on_event(size_t index, const request::TokenEvent& event);
-  void on_end(ExchangeEnd end);
+  void send_more();
+  void on_event(size_t index, const request::TokenEvent& event) override;
+  void count(RequestRecord& record) const override;
   void finish();
-  void cancel_all();
-  void refuse(const Status& status);
-  void close(int status, const std::string& error);
 
-  std::shared_ptr<const CompletionContext> context_;
-  std::shared_ptr<Exchange> exchange_;
-  RequestRecord record_;
-  std::string id_;
   EmbeddingRequest request_;
+  std::string id_;
   std::vector<std::vector<int32_t>> ids_;
-  std::vector<Part> parts_;
-  size_t num_begun_ = 0, num_ended_ = 0;
-  bool over_ = false;  // answered, failed or left
+  std::vector<std::vector<float>> vectors_;
+  size_t num_ended_ = 0;
 };
 
 }  // namespace firstlight::server

@@ -26,6 +26,7 @@ std::string_view json_type_name(const Json& value) {
 }
 
 std::string number_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 0x1p53) return std::to_string(static_cast<int64_t>(value));
   std::ostringstream text;
   text << value;
   return text.str();

@@ -91,7 +91,7 @@ Status HttpServer::Core::bind() {
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(kListenBacklog, error);
   if (error) {
-    return unavailable("port " + std::to_string(context->options.port) + " of " + host + ": " + error.message());
+    return invalid_argument("port " + std::to_string(context->options.port) + " of " + host + ": " + error.message());
   }
   port = acceptor.local_endpoint(error).port();
   stop_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -129,7 +129,8 @@ void read_seed(FieldReader& fields, ApiRequest& request) {
   const double value = seed->is_number() ? seed->get<double>() : NAN;
   const bool in_range = seed->is_number_integer() || (value > -0x1p63 && value < 0x1p64);
   if (value != std::floor(value) || !in_range) {
-    fields.fail("seed", std::string(json_type_name(*seed)) + ", an integer of 64 bits wanted");
+    const std::string found = seed->is_number() ? number_text(value) : std::string(json_type_name(*seed));
+    fields.fail("seed", found + ", an integer of 64 bits wanted");
   } else if (seed->is_number_integer() || value < 0) {
     request.sampling.seed = static_cast<uint64_t>(seed->get<int64_t>());
   } else {
@@ -189,6 +190,16 @@ void read_common(FieldReader& fields, ApiRequest& request, const ApiLimits& limi
   fields.accept(
       {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
   read_constraint(fields, request);
+}
+
+// Each is a request of its own to the engine, and has to find a place among those that wait.
+void check_choices(FieldReader& fields, int64_t choices, const ApiLimits& limits) {
+  const std::string all = std::to_string(choices) + " choices of all prompts together";
+  if (choices > limits.max_choices)
+    fields.fail("n", all + ", at most " + std::to_string(limits.max_choices) + " wanted");
+  if (choices > limits.max_waiting) {
+    fields.fail("n", all + ", but no more than " + std::to_string(limits.max_waiting) + " requests may wait here");
+  }
 }
 
 void check_message(FieldReader& fields, const std::string& name, const Json& message) {
@@ -299,6 +310,7 @@ void read_reasoning(FieldReader& fields, ApiRequest& request) {
 void read_chat(FieldReader& fields, const ApiLimits& limits, ApiRequest& request) {
   read_messages(fields, request);
   read_common(fields, request, limits);
+  check_choices(fields, request.num_choices, limits);
   read_tools(fields, request);
   const int64_t old_name = fields.integer("max_tokens", -1, 1, kMaxTokens);
   request.max_tokens = fields.integer("max_completion_tokens", old_name, 1, kMaxTokens);
@@ -352,11 +364,7 @@ void read_completions(FieldReader& fields, const ApiLimits& limits, ApiRequest& 
   const int64_t best_of = fields.integer("best_of", request.num_choices, 1, limits.max_choices);
   if (best_of != request.num_choices) fields.fail(unsupported_field("best_of", "other than n"));
   fields.accept_only("suffix", "", "");
-  const auto choices = static_cast<int64_t>(request.prompts.size()) * request.num_choices;
-  if (choices > limits.max_choices) {
-    fields.fail("n", std::to_string(choices) + " choices of all prompts together, at most " +
-                         std::to_string(limits.max_choices) + " wanted");
-  }
+  check_choices(fields, static_cast<int64_t>(request.prompts.size()) * request.num_choices, limits);
 }
 
 }  // namespace

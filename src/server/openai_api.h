@@ -15,8 +15,8 @@
 #include "base/json.h"
 #include "request/request.h"
 #include "server/api_error.h"
-#include "text/grammar/constraint.h"
 #include "server/field_reader.h"
+#include "text/grammar/constraint.h"
 
 namespace firstlight::server {
 
@@ -66,6 +66,7 @@ struct ApiRequest {
 
 struct ApiLimits {
   int64_t max_choices = 128;   // of all prompts together
+  int64_t max_waiting = 128;   // requests that the engine lets wait: more choices would never find a place
   double max_timeout_s = 600;  // the server's own
 };
 

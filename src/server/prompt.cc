@@ -66,12 +66,6 @@ ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::
   return {};
 }
 
-ApiError check_ids(const std::string& field, const std::vector<int32_t>& ids, int64_t vocab_size) {
-  const auto wrong = std::find_if(ids.begin(), ids.end(), [&](int32_t id) { return id < 0 || id >= vocab_size; });
-  if (wrong == ids.end()) return {};
-  return bad_field(field, "token id " + std::to_string(*wrong) + ", below " + std::to_string(vocab_size) + " wanted");
-}
-
 ApiError fit_context(const std::string& field, const ServedModel& model, const ApiRequest& request,
                      PreparedPrompt& prompt) {
   if (prompt.ids.empty()) return bad_field(field, "no tokens, at least one wanted");
@@ -99,6 +93,12 @@ ApiError fit_context(const std::string& field, const ServedModel& model, const A
 }
 
 }  // namespace
+
+ApiError check_ids(const std::string& field, const std::vector<int32_t>& ids, int64_t vocab_size) {
+  const auto wrong = std::find_if(ids.begin(), ids.end(), [&](int32_t id) { return id < 0 || id >= vocab_size; });
+  if (wrong == ids.end()) return {};
+  return bad_field(field, "token id " + std::to_string(*wrong) + ", below " + std::to_string(vocab_size) + " wanted");
+}
 
 ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::vector<int32_t>& ids,
                      std::string* trusted_end) {

@@ -25,6 +25,9 @@ struct PreparedPrompt {
 // messages never becomes control tokens; a raw text prompt follows the tokenizer's setting.
 ApiError prepare_prompts(const ServedModel& model, const ApiRequest& request, std::vector<PreparedPrompt>& prompts);
 
+// Whether the vocabulary has all of them.
+ApiError check_ids(const std::string& field, const std::vector<int32_t>& ids, int64_t vocab_size);
+
 // The ids of a request's messages, whatever their number (`trusted_end`: the end of their text, where it is the
 // template's own); of a text, with what the tokenizer adds where the request
 // says so.

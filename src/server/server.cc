@@ -21,6 +21,7 @@ Server::Server(const ServedModel& model, const ServerOptions& options, Readiness
                const Log* log) {
   const ApiServiceOptions service = {.api_key = options.api_key,
                                      .max_choices = options.max_choices,
+                                     .max_waiting = options.max_waiting,
                                      .num_prepare_threads = options.num_prepare_threads,
                                      .request_timeout_s = options.request_timeout_s,
                                      .trace_requests = options.trace_requests};

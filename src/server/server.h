@@ -23,6 +23,7 @@ struct ServerOptions {
   size_t max_header_bytes = size_t{16} << 10;
   size_t max_connections = 1024;
   int64_t max_choices = 128;       // of one request: its prompts times n
+  int64_t max_waiting = 128;       // as the engine has it
   double request_timeout_s = 600;  // from a whole request to the end of its answer, waiting included
   double header_timeout_s = 15;
   double body_timeout_s = 60;

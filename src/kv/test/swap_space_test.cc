@@ -58,5 +58,12 @@ TEST(SwapSpace, AFolderThatTakesNoFileIsRefused) {
   EXPECT_TRUE(SwapSpace::create({.disk_bytes = 0, .folder = "/no/such/folder"}).ok()) << "it is not asked for";
 }
 
+TEST(SwapSpace, AFileThatTheFolderHasNoRoomForIsRefused) {
+  const auto space = SwapSpace::create({.disk_bytes = int64_t{1} << 60});
+  EXPECT_EQ(space.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(space.status().message().find("bytes free, 1152921504606846976 are asked for"), std::string::npos)
+      << space.status().message();
+}
+
 }  // namespace
 }  // namespace firstlight::kv

@@ -387,6 +387,20 @@ TEST_F(ApiServiceTest, BadRequestsAreNamedAndNeverStart) {
   EXPECT_EQ(generator.requests().size(), 0u);
 }
 
+// More texts than find a place in the queue are no reason to refuse them: they go on as places come free.
+TEST_F(ApiServiceTest, EmbeddingsWaitForTheirOwnPlaces) {
+  model.embeddings = ServedEmbeddings{.width = 2};
+  generator.max_requests = 2;
+  const Json answer = json(post("/v1/embeddings", R"({"input": [[97], [98], [99], [100], [101]]})"));
+  ASSERT_EQ(answer["data"].size(), 5u) << answer;
+  EXPECT_EQ(answer["data"][4]["embedding"], Json::array({1.0, 0.0}));
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 5);
+  generator.max_requests = 0;
+  EXPECT_EQ(post("/v1/embeddings", R"({"input": "a"})")->status, 429);
+  const Json fault = json(post("/v1/embeddings", R"({"input": [[97], [1000000000]]})"));
+  EXPECT_EQ(fault["error"]["param"], "input[1]") << fault;
+}
+
 TEST_F(ApiServiceTest, AFullQueueIs429AndTakesBackWhatWasSubmitted) {
   generator.max_requests = 2;
   const auto exchange = begin("POST", "/v1/chat/completions", chat(R"("n": 3, "stream": true)"));

@@ -58,6 +58,11 @@ TEST(EmbeddingRequest, FewerDimensionsOnlyWhereTheyStandAlone) {
   EXPECT_EQ(fault_of(R"({"input": "a", "dimensions": 8})"), "");
   EXPECT_EQ(fault_of(R"({"input": "a", "dimensions": 4})"), "dimensions");
   EXPECT_EQ(fault_of(R"({"input": "a", "dimensions": 9})"), "dimensions");
+  const Json none = Json::parse(R"({"input": "a", "dimensions": 0})");
+  FieldReader fields(none);
+  EmbeddingRequest request;
+  read_embedding_request(fields, kHow, {}, request);
+  EXPECT_EQ(fields.error().message, "dimensions: 0, 1 to 8 wanted");
   ServedEmbeddings how = kHow;
   how.may_shorten = true;
   EXPECT_EQ(fault_of(R"({"input": "a", "dimensions": 4})", how), "");

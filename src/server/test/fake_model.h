@@ -159,6 +159,11 @@ class ScriptedGenerator final : public Generator {
       event.error = step_status;
       return event;
     }
+    if (one.request.embed) {
+      event.embedding = {static_cast<float>(one.request.prompt.back()), 0};
+      event.finish = request::FinishReason::kStop;
+      return event;
+    }
     if (one.request.score_prompt && one.next == 0) {
       for (size_t i = 1; i < one.request.prompt.size(); ++i) {
         event.prompt_scores.push_back({.chosen = {one.request.prompt[i], -0.25 * static_cast<double>(i)},

@@ -234,6 +234,24 @@ TEST(OpenAiApi, RefusesCompletionFieldsByName) {
   }
 }
 
+// Both numbers, in full, and why.
+TEST(OpenAiApi, SaysWhatCameAndWhatIsWanted) {
+  const auto message = [](Endpoint endpoint, const std::string& body) {
+    ApiRequest request;
+    return parse_request(endpoint, body, {}, {.max_waiting = 4}, request).message;
+  };
+  const std::string chat = R"({"messages": [{"role": "user", "content": "a"}], )";
+  EXPECT_EQ(message(Endpoint::kChat, chat + R"("max_tokens": 0})"), "max_tokens: 0, 1 to 2147483648 wanted");
+  EXPECT_EQ(message(Endpoint::kChat, chat + R"("temperature": 2.5})"), "temperature: 2.5, 0 to 2 wanted");
+  EXPECT_EQ(message(Endpoint::kChat, chat + R"("seed": 1180591620717411303424})"),
+            "seed: 1.18059e+21, an integer of 64 bits wanted");
+  EXPECT_EQ(message(Endpoint::kChat, chat + R"("n": 5})"),
+            "n: 5 choices of all prompts together, but no more than 4 requests may wait here");
+  EXPECT_EQ(message(Endpoint::kCompletions, R"({"prompt": ["a", "b"], "n": 3})"),
+            "n: 6 choices of all prompts together, but no more than 4 requests may wait here");
+  EXPECT_EQ(message(Endpoint::kCompletions, R"({"prompt": ["a", "b"], "n": 2})"), "");
+}
+
 TEST(OpenAiApi, RefusesBodiesThatAreNoObjects) {
   for (const std::string body :
        {"", "{", "[]", "null", "1", "\"x\"", "{\"prompt\": \"\xff\"}", "{\"prompt\": \"a\"} x"}) {

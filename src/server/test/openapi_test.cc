@@ -143,7 +143,7 @@ TEST(OpenApi, HasEveryFieldOfEmbeddings) {
   const Json nothing = Json::object();
   FieldReader fields(nothing);
   EmbeddingRequest request;
-  read_embedding_request(fields, {.width = 8}, {}, request);
+  read_embedding_request(fields, {.width = 1 << 20}, {}, request);
   compare("EmbeddingRequest", fields.facts());
 }
 

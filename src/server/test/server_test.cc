@@ -366,7 +366,7 @@ TEST_F(ServerTest, SaysWhyItCannotStart) {
   taken.port = server_->port();
   Server second(model, taken, readiness, nullptr, nullptr);
   const Status status = second.start();
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find(std::to_string(taken.port)), std::string::npos);
   ServerOptions nowhere = options;
   nowhere.host = "no.such.host.invalid";
