@@ -84,6 +84,11 @@ void add_chat_variables_flag(CLI::App* sub, CommonFlags& common) {
                   "further variables of the prompt, as a JSON object: {\"enable_thinking\": false}");
 }
 
+CLI::Option* add_chat_format_flag(CLI::App* sub, std::string& chat_format) {
+  return sub->add_option("--chat-format", chat_format,
+                         "how answers are read: auto (default), none, a name or a file of docs/chat_formats.md");
+}
+
 void add_trace_flag(CLI::App* sub, CommonFlags& common) {
   sub->add_option("--trace", common.trace, "write step timers to this file (Chrome trace format)")
       ->check(writable_file());

@@ -24,6 +24,7 @@ void add_invariant_flag(CLI::App* sub, CommonFlags& common);
 void add_speculate_flag(CLI::App* sub, std::string& speculate);
 void add_chat_flag(CLI::App* sub, CommonFlags& common);
 void add_chat_variables_flag(CLI::App* sub, CommonFlags& common);
+CLI::Option* add_chat_format_flag(CLI::App* sub, std::string& chat_format);
 void add_trace_flag(CLI::App* sub, CommonFlags& common);
 void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key);
 

@@ -101,7 +101,8 @@ void add_run(CLI::App& app, CommandLine& line) {
   auto* prompt = run->add_option("-p,--prompt", line.run.prompt, "the user's message");
   run->add_option("--tokens", line.run.tokens, "the prompt as token ids")->excludes(prompt);
   auto* system = run->add_option("-s,--system", line.run.system, "the system message")->excludes("--tokens");
-  run->add_flag("--raw", line.run.raw, "no chat template")->excludes(system);
+  auto* raw = run->add_flag("--raw", line.run.raw, "no chat template")->excludes(system);
+  add_chat_format_flag(run, line.run.chat_format)->excludes(raw)->excludes("--tokens");
   run->add_option("--image", line.run.image, "an image for the model to look at");
   run->add_option("-n,--max-tokens", line.run.max_tokens)->capture_default_str();
   run->add_option("--context", line.run.context,

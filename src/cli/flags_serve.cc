@@ -42,8 +42,7 @@ void add_serve_verb(CLI::App& app, CommandLine& line) {
       ->add_option("--context", line.serve.context,
                    "tokens of prompt and output together (default: the model's, or what fits)")
       ->check(whole_from(1));
-  serve->add_option("--chat-format", line.serve.chat_format,
-                    "how answers are read: auto (default), none, a name or a file of docs/chat_formats.md");
+  add_chat_format_flag(serve, line.serve.chat_format);
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
       ->capture_default_str();

@@ -7,8 +7,6 @@
 #include "base/json.h"
 #include "cli/context.h"
 #include "text/chat_renderer.h"
-#include "text/detokenizer.h"
-#include "text/stop_strings.h"
 
 namespace firstlight::cli {
 namespace {
@@ -22,10 +20,10 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 // Turns token events into text and times.
 class Listener {
  public:
-  Listener(const adapt::TextAssets& assets, const std::vector<std::string>& stops,
-           const std::function<void(std::string_view)>& show, GenerationResult& result)
-      : stops_(stops), show_(show), result_(result) {
-    if (assets.tokenizer) detokenizer_.emplace(*assets.tokenizer);
+  Listener(const adapt::TextAssets& assets, server::Choice::Options choice, const ShowPiece& show,
+           GenerationResult& result)
+      : show_(show), result_(result) {
+    if (assets.tokenizer) choice_.emplace(*assets.tokenizer, std::move(choice));
   }
 
   // False when a stop string has ended the text.
@@ -34,31 +32,26 @@ class Listener {
     if (event.token || result_.events.empty()) last_ = Clock::now();
     if (result_.events.empty()) first_ = last_;
     result_.events.push_back(event);
-    if (event.token) {
-      result_.tokens.push_back(*event.token);
-      if (detokenizer_) emit(stops_.push(detokenizer_->push(*event.token)));
-    }
-    if (event.finish != request::FinishReason::kNone && detokenizer_) {
-      emit(stops_.push(detokenizer_->flush()));
-      emit(stops_.flush());
-    }
-    if (event.finish != request::FinishReason::kNone) result_.finish_reason = request::finish_reason_name(event.finish);
-    if (stops_.stopped()) result_.finish_reason = "stop";
-    return !stops_.stopped();
+    if (event.token) result_.tokens.push_back(*event.token);
+    if (choice_ && choice_->is_done()) return false;
+    result_.finish_reason = request::finish_reason_name(event.finish);
+    const bool is_broken =
+        event.finish == request::FinishReason::kCancelled || event.finish == request::FinishReason::kError;
+    if (!choice_ || is_broken) return true;
+    const server::ChoicePiece piece = choice_->push(event);
+    result_.text += piece.text;
+    result_.reasoning += piece.reasoning;
+    if (show_ && !(piece.text.empty() && piece.reasoning.empty())) show_(piece);
+    result_.finish_reason = request::finish_reason_name(piece.finish);
+    return !choice_->is_done();
   }
 
   Clock::time_point first() const { return first_; }
   Clock::time_point last() const { return last_; }
 
  private:
-  void emit(const std::string& piece) {
-    result_.text += piece;
-    if (show_ && !piece.empty()) show_(piece);
-  }
-
-  std::optional<text::Detokenizer> detokenizer_;
-  text::StopStrings stops_;
-  const std::function<void(std::string_view)>& show_;
+  std::optional<server::Choice> choice_;
+  const ShowPiece& show_;
   GenerationResult& result_;
   Clock::time_point first_{}, last_{};
 };
@@ -66,9 +59,9 @@ class Listener {
 }  // namespace
 
 Result<GenerationResult> generate(Session& session, request::Request request,
-                                  const std::vector<std::string>& stop_strings,
-                                  const std::function<void(std::string_view)>& show, const GenerationLimits& limits) {
-  const ContextChoice choice = FL_TRY(choose_context(*session.loaded, {.context = limits.context}));
+                                  const std::vector<std::string>& stop_strings, const ShowPiece& show,
+                                  const GenerationOptions& options) {
+  const ContextChoice choice = FL_TRY(choose_context(*session.loaded, {.context = options.context}));
   if (!choice.note.empty()) std::fprintf(stderr, "note: %s\n", choice.note.c_str());
   Metrics metrics;
   const engine::EngineMetrics counts = engine::EngineMetrics::in(metrics);
@@ -78,11 +71,11 @@ Result<GenerationResult> generate(Session& session, request::Request request,
                               .state_capacity_bytes = choice.state_bytes,
                               .visible_tokens = session.visible_tokens,
                               .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text),
-                              .draft_tokens = limits.draft_tokens},
+                              .draft_tokens = options.draft_tokens},
                              counts));
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  Listener listener(session.text, stop_strings, show, result);
+  Listener listener(session.text, {.stops = stop_strings, .reading = options.reading}, show, result);
   Status error;
   engine::Ticket ticket = 0;
   const auto start = Clock::now();
@@ -103,7 +96,8 @@ Result<GenerationResult> generate(Session& session, request::Request request,
   return result;
 }
 
-Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, const PromptText& prompt) {
+Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, const PromptText& prompt,
+                                           std::string* trusted_end) {
   const text::Tokenizer tokenizer = FL_TRY(assets.require_tokenizer());
   if (prompt.raw || !assets.chat_template) {
     if (!prompt.raw)
@@ -119,6 +113,9 @@ Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, cons
     context.variables = FL_TRY(parse_json(prompt.variables).with_context("--chat-variables"));
   }
   const auto rendered = FL_TRY(assets.chat_template->render(context));
+  if (trusted_end != nullptr && !rendered.segments.empty() && rendered.segments.back().trusted) {
+    *trusted_end = rendered.segments.back().text;
+  }
   return tokenizer.encode_segments(rendered.segments);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: one prompt, text to stdout.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -8,6 +10,7 @@
 
 #include "base/file_map.h"
 #include "base/json.h"
+#include "cli/chat_formats.h"
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
@@ -105,6 +108,7 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
                      {"ttft_s", result.ttft_s},
                      {"prompt_tps", result.prompt_tps},
                      {"decode_tps", result.decode_tps}}}};
+  if (!result.reasoning.empty()) document["reasoning"] = result.reasoning;
   if (result.drafted_tokens > 0) {
     document["drafts"] = {{"tokens", result.drafted_tokens}, {"accepted", result.accepted_tokens}};
   }
@@ -116,6 +120,41 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
     }
   }
   return document;
+}
+
+// The answer to stdout, thoughts to stderr: what reads the one never meets the other.
+class Screen {
+ public:
+  void show(const server::ChoicePiece& piece) {
+    if (!piece.reasoning.empty())
+      std::fprintf(stderr, is_terminal_ ? "\x1b[2m%s\x1b[0m" : "%s", piece.reasoning.c_str());
+    in_thoughts_ = in_thoughts_ || !piece.reasoning.empty();
+    if (piece.text.empty()) return;
+    end_thoughts();
+    std::fwrite(piece.text.data(), 1, piece.text.size(), stdout);
+    std::fflush(stdout);
+  }
+  void end_thoughts() {
+    if (std::exchange(in_thoughts_, false)) std::fprintf(stderr, "\n");
+  }
+
+ private:
+  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool in_thoughts_ = false;
+};
+
+// The prompt of -p, and how its answer is read where it is a chat.
+Status prepare_chat(const Session& session, const CommonFlags& common, const RunFlags& flags, request::Request& request,
+                    std::shared_ptr<const server::ChatReading>& reading) {
+  std::string end;
+  request.prompt = FL_TRY(encode_prompt(
+      session.text,
+      {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}, &end));
+  if (flags.raw || session.text.chat_template == nullptr) return ok_status();
+  text::ChatFormat format = FL_TRY(choose_chat_format(session.text, flags.chat_format));
+  reading =
+      server::make_chat_reading(server::make_chat_profile(std::move(format), *session.text.tokenizer), Json(), end);
+  return ok_status();
 }
 
 }  // namespace
@@ -136,11 +175,8 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids("--stop-ids", flags.stop_ids));
   if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
   Session session = FL_TRY(open_session(common));
-  if (flags.tokens.empty()) {
-    request.prompt = FL_TRY(encode_prompt(
-        session.text,
-        {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}));
-  }
+  std::shared_ptr<const server::ChatReading> reading;
+  if (flags.tokens.empty()) FL_TRY(prepare_chat(session, common, flags, request, reading));
   if (constraint) {
     const auto tokenizer = FL_TRY(session.text.require_tokenizer().with_context("a constraint"));
     text::grammar::ConstraintCompiler compiler(tokenizer);
@@ -149,14 +185,11 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
     request.mask = FL_TRY(compiler.compile(*constraint).with_context(name))->make_mask();
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
-  const bool show = !common.json;
-  const auto print = [&](std::string_view piece) {
-    if (!show) return;
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
-  };
-  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, print,
-                                      {.context = flags.context, .draft_tokens = draft_tokens}));
+  Screen screen;
+  const auto show = [&](const server::ChoicePiece& piece) { screen.show(piece); };
+  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, common.json ? ShowPiece() : show,
+                                      {.context = flags.context, .draft_tokens = draft_tokens, .reading = reading}));
+  screen.end_thoughts();
   FL_TRY(session.finish(common));
   if (common.json) {
     print_json(result_json(result, session, flags.sampling.logprobs >= 0));

@@ -86,6 +86,7 @@ struct RunFlags {
   std::string tokens;
   std::string image;
   bool raw = false;
+  std::string chat_format;
   int64_t max_tokens = 128;
   int64_t context = 0;  // 0: the model's, or as much as fits
   std::vector<std::string> stop;

@@ -55,9 +55,9 @@ class GenerationTest : public testing::Test {
 TEST_F(GenerationTest, TextTokensAndTimes) {
   std::string shown;
   int pieces = 0;
-  const auto result = generate(*session_, greedy(12), {}, [&](std::string_view piece) {
-    EXPECT_FALSE(piece.empty());
-    shown += piece;
+  const auto result = generate(*session_, greedy(12), {}, [&](const server::ChoicePiece& piece) {
+    EXPECT_FALSE(piece.text.empty());
+    shown += piece.text;
     ++pieces;
   });
   ASSERT_TRUE(result.ok()) << result.status().message();
@@ -79,7 +79,7 @@ TEST_F(GenerationTest, AStopStringEndsTheTextBeforeItAndTheComputationWithIt) {
   ASSERT_EQ(whole.find(stop), 4u);
   std::string shown;
   const auto result =
-      generate(*session_, greedy(12), {"\xff never", stop}, [&](std::string_view piece) { shown += piece; });
+      generate(*session_, greedy(12), {"\xff never", stop}, [&](const auto& piece) { shown += piece.text; });
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->text, whole.substr(0, 4));
   EXPECT_EQ(shown, whole.substr(0, 4)) << "nothing of the stop string is shown";
@@ -101,6 +101,22 @@ TEST_F(GenerationTest, HalfAStopStringIsShownInTheEnd) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->finish_reason, "length");
   EXPECT_EQ(result->text, whole);
+}
+
+// Marks cut out of what the model says: what is between them are its thoughts.
+TEST_F(GenerationTest, ThoughtsAreToldApartByTheChatFormat) {
+  const std::string whole = as_characters(first(12));
+  text::ChatFormat format;
+  format.thinking = {{.open = whole.substr(0, 2), .close = whole.substr(6, 2)}};
+  const auto profile = server::make_chat_profile(format, *session_->text.tokenizer);
+  std::string thoughts;
+  const auto result = generate(*session_, greedy(12), {}, [&](const auto& piece) { thoughts += piece.reasoning; },
+                               {.reading = server::make_chat_reading(profile, Json(), "")});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->reasoning, whole.substr(2, 4));
+  EXPECT_EQ(result->text, whole.substr(8));
+  EXPECT_EQ(thoughts, result->reasoning);
+  EXPECT_EQ(result->tokens, first(12));
 }
 
 TEST_F(GenerationTest, AStopTokenIsNoPartOfTheOutput) {
@@ -127,7 +143,7 @@ TEST_F(GenerationTest, RefusedRequestsAreErrors) {
   request::Request empty = greedy(3);
   empty.prompt.clear();
   EXPECT_EQ(generate(*session_, std::move(empty), {}, nullptr).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(generate(*session_, greedy(0), {}, nullptr).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(generate(*session_, greedy(-1), {}, nullptr).status().code(), StatusCode::kInvalidArgument);
   request::Request outside = greedy(3);
   outside.prompt[2] = 64;
   EXPECT_EQ(generate(*session_, std::move(outside), {}, nullptr).status().code(), StatusCode::kInvalidArgument);
