@@ -124,7 +124,7 @@ WordCheck writable_file() {
     std::error_code error;
     const std::filesystem::path path(word);
     const auto status = std::filesystem::status(path, error);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return word + " is no file";
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return word + ": not a regular file";
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot write " + word + ": " + std::strerror(errno);
   };

@@ -84,6 +84,14 @@ bool wants_json(int argc, char** argv) {
 
 // A line that does not parse has told no flag yet, --json included.
 int fail_to_parse(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  constexpr std::string_view kTwice = ": At Most 1 required but received ";
+  const std::string what = error.what();
+  if (const size_t at = what.find(kTwice); at != std::string::npos) {
+    const std::string times = what.substr(at + kTwice.size());
+    const CLI::ArgumentMismatch clear(what.substr(0, at) + ": given " + times + " times, once wanted",
+                                      CLI::ExitCodes::ArgumentMismatch);
+    return fail_to_parse(app, clear, argc, argv);
+  }
   if (app.exit(error) == 0) return 0;
   if (wants_json(argc, argv)) print_error(invalid_argument(error.what()));
   return 2;

@@ -195,6 +195,12 @@ def check_scores(port, names, folder):
             assert [choice["text"][at:at + 1] for at in told["text_offset"][3:]] == [t[:1] for t in told["tokens"][3:]]
 
 
+def check_port_in_use(command, port):
+    """A mistake of whoever starts it, as a wrong flag is."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and f"port {port}" in done.stderr, done
+
+
 def spoil_row(path, tensor, row):
     """Puts NaN into one row of a float32 matrix of a safetensors file."""
     raw = bytearray(path.read_bytes())
@@ -269,6 +275,7 @@ def main():
                       for case in json.loads((HERE / "serve_cases.json").read_text())]
             checks.append(("wrong key", lambda: check_status(request(port, "GET", "/v1/models", key="x")[0], 401)))
             checks.append(("hang-ups", lambda: check_hang_ups(port, names)))
+            checks.append(("a port in use", lambda: check_port_in_use(command, port)))
             checks.append(("scores of prompts", lambda: check_scores(port, names, folder)))
             checks.append(("load", lambda: check_load(port, names)))
             checks.append(("logits that are no numbers", lambda: check_no_number(names)))
