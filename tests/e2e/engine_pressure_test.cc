@@ -25,7 +25,7 @@ struct Output {
   std::vector<int32_t> tokens;
   FinishReason finish = FinishReason::kNone;
   int num_finishes = 0;
-  int64_t cached_tokens = 0;
+  int64_t cached_tokens = 0, drafted_tokens = 0, accepted_tokens = 0;
   std::vector<double> scores;  // of the prompt
   std::string error;
   bool operator==(const Output& other) const { return tokens == other.tokens && finish == other.finish; }
@@ -97,6 +97,8 @@ class EnginePressure : public testing::TestWithParam<const char*> {
       output.finish = event.finish;
       output.num_finishes += event.finish != FinishReason::kNone;
       output.cached_tokens = event.cached_tokens;
+      output.drafted_tokens = event.drafted_tokens;
+      output.accepted_tokens = event.accepted_tokens;
       for (const auto& one : event.prompt_scores) output.scores.push_back(one.chosen.logprob);
       if (!event.error.ok()) output.error = event.error.message();
     };
@@ -190,8 +192,16 @@ TEST_P(EnginePressure, NoTextDependsOnGuesses) {
   EXPECT_EQ(metric("firstlight_draft_tokens_total"), 0);
   EngineOptions options = plain();
   options.draft_tokens = 6;
-  expect_equal(run(options, requests), wanted, "alone");
-  EXPECT_GT(metric("firstlight_draft_tokens_total"), 0);
+  const std::vector<Output> guessed = run(options, requests);
+  expect_equal(guessed, wanted, "alone");
+  int64_t drafted = 0, accepted = 0;  // each request is told its own
+  for (const Output& output : guessed) {
+    drafted += output.drafted_tokens;
+    accepted += output.accepted_tokens;
+  }
+  EXPECT_GT(drafted, accepted);
+  EXPECT_EQ(metric("firstlight_draft_tokens_total"), static_cast<double>(drafted));
+  EXPECT_EQ(metric("firstlight_draft_tokens_accepted_total"), static_cast<double>(accepted));
   options = roomy();
   options.draft_tokens = 3;
   expect_equal(run(options, requests), wanted, "beside others");

@@ -191,6 +191,8 @@ TEST_F(ApiServiceTest, AnswersChat) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
   EXPECT_EQ(answer["usage"]["total_tokens"], prompt + 12);
   EXPECT_EQ(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_EQ(answer["usage"]["completion_tokens_details"],
+            (Json{{"reasoning_tokens", 0}, {"accepted_prediction_tokens", 12}, {"rejected_prediction_tokens", 24}}));
 }
 
 TEST_F(ApiServiceTest, AnswersCompletions) {
