@@ -154,6 +154,8 @@ class ScriptedGenerator final : public Generator {
 
   request::TokenEvent next_event(Running& one) {
     request::TokenEvent event;
+    event.accepted_tokens = static_cast<int64_t>(one.next);
+    event.drafted_tokens = 3 * event.accepted_tokens;  // a third of all guesses is good
     if (!step_status.ok()) {
       event.finish = request::FinishReason::kError;
       event.error = step_status;
@@ -180,8 +182,6 @@ class ScriptedGenerator final : public Generator {
       return event;
     }
     event.token = one.tokens[one.next++];
-    event.drafted_tokens = 3 * static_cast<int64_t>(one.next);  // a third of all guesses is good
-    event.accepted_tokens = static_cast<int64_t>(one.next);
     if (const int wanted = one.request.sampling.num_logprobs; wanted >= 0) {
       event.logprob = request::TokenLogprob{*event.token, -0.5};
       for (int i = 0; i < wanted; ++i) {
