@@ -35,19 +35,6 @@ struct CommandLine {
   std::function<Result<int>()> chosen;
 };
 
-CLI::App* add_verb(CLI::App& app, CommandLine& line, const char* name, const char* what,
-                   std::function<Result<int>()> verb) {
-  CLI::App* sub = app.add_subcommand(name, what);
-  sub->callback([&line, verb = std::move(verb)] { line.chosen = verb; });
-  sub->add_flag("--json", line.common.json, "one JSON document on stdout, nothing else there");
-  sub->add_option("--backend", line.common.backend, "reference, cpu, simt, opencl, cuda or musa")
-      ->capture_default_str();
-  sub->add_option("--threads", line.common.threads, "0: all cores this process may use")->capture_default_str();
-  sub->add_option("--warp", line.common.warp, "lanes of a warp (simt: 32, 64 or 128); 0: the device's own")
-      ->capture_default_str();
-  return sub;
-}
-
 // flags_running.cc: adapt, validate, run, logits, perplexity, bench
 void add_running_verbs(CLI::App& app, CommandLine& line);
 // flags_serve.cc
