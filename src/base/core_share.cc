@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace firstlight {
 namespace {
@@ -24,10 +25,12 @@ bool CoreShare::look(int64_t ran, std::span<const int64_t> delays, int64_t now) 
   const int64_t worst = delays.empty() ? 0 : *std::max_element(delays.begin(), delays.end());
   const double limit = std::max(kLittle, 0.7 / most_);  // what a thread brings, less a little for the change
   if (static_cast<double>(worst) <= limit * static_cast<double>(ran)) {
-    retries_ = false;
+    retries_ = suspects_ = false;
     retry_after_ = kFirstRetry;
     return false;
   }
+  if (!retries_ && !std::exchange(suspects_, true)) return false;
+  suspects_ = false;
   const auto is_kept_waiting = [&](int64_t delay) {
     return static_cast<double>(delay) > kLittle * static_cast<double>(ran);
   };

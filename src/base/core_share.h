@@ -22,12 +22,13 @@ class CoreShare {
   int active() const { return active_; }
 
   // `ran`: time inside runs since the last look; `delays`: what each of the active threads was kept waiting for a core
-  // in it; `now`: the clock. True when active() has changed.
+  // in it; `now`: the clock. True when active() has changed: threads are left out after two bad looks in a row.
   bool look(int64_t ran, std::span<const int64_t> delays, int64_t now);
 
  private:
   int most_, active_;
-  bool retries_ = false;  // all are in again to see whether they are left alone now
+  bool retries_ = false;   // all are in again to see whether they are left alone now
+  bool suspects_ = false;  // the last look was a bad one; one alone may be a passing burst
   int64_t retry_after_ = kFirstRetry;
   int64_t retry_at_ = 0;
 };

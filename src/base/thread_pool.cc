@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/core_share.h"
 #include "base/start_thread.h"
 
 namespace firstlight {
@@ -80,7 +79,7 @@ struct alignas(kLine) Place {
   std::unique_ptr<std::byte, Free> scratch;
   size_t scratch_bytes = 0;
   std::atomic<int> thread_id{0};
-  int64_t run_delay = 0;  // at the last look
+  int64_t run_delay = 0;  // when the window began
 };
 
 // The word that starts a run: its generation, and how many threads take part. In one, so that a thread that was left
@@ -109,7 +108,8 @@ struct ThreadPool::State {
   alignas(kLine) std::atomic<int64_t> ticket{0};
 
   std::unique_ptr<CoreShare> core_share;  // null: all threads take part always
-  int64_t ran_ns = 0;                     // in runs since the last look at the share
+  int64_t (*run_delay_of)(int thread_id) = nullptr;
+  int64_t ran_ns = 0;  // in the runs of this window, after which the share is looked at
 
   int core_of(int index) const { return cores[static_cast<size_t>(index) % cores.size()]; }
 
@@ -156,21 +156,26 @@ struct ThreadPool::State {
     start.notify_all();
   }
 
-  // The share of the cores that the last runs had, and how many threads the next ones get for it.
+  // A window begins with a run, and again with another caller: what threads waited for before, as in loading, says
+  // nothing of runs.
+  void begin_window(int caller) {
+    places[0]->thread_id.store(caller, std::memory_order_relaxed);
+    ran_ns = 0;
+    for (const auto& place : places) {
+      place->run_delay = run_delay_of(place->thread_id.load(std::memory_order_relaxed));
+    }
+  }
+
+  // The share of the cores that the window's runs had, and how many threads the next ones get for it.
   void look_at_share() {
     std::vector<int64_t> delays;
     for (int i = 0; i < core_share->active(); ++i) {
-      Place& place = *places[static_cast<size_t>(i)];
-      const int64_t delay = run_delay_ns(place.thread_id.load(std::memory_order_relaxed));
-      delays.push_back(delay - place.run_delay);
-      place.run_delay = delay;
+      const Place& place = *places[static_cast<size_t>(i)];
+      delays.push_back(run_delay_of(place.thread_id.load(std::memory_order_relaxed)) - place.run_delay);
     }
     if (!core_share->look(std::exchange(ran_ns, 0), delays, now_ns())) return;
     active.store(core_share->active(), std::memory_order_release);
     active.notify_all();
-    for (const auto& place : places) {
-      place->run_delay = run_delay_ns(place->thread_id.load(std::memory_order_relaxed));
-    }
   }
 };
 
@@ -226,8 +231,9 @@ Status ThreadPool::start(const Options& options) {
   state.spin_ns = oversubscribed ? 0 : std::max<int64_t>(options.spin_us, 0) * 1000;
   for (int i = 0; i < state.count; ++i) state.places.push_back(std::make_unique<Place>());
   state.active.store(state.count, std::memory_order_relaxed);
-  if (options.yields && state.count > 1 && run_delay_ns(gettid()) >= 0) {
+  if (options.yields && state.count > 1 && options.run_delay(gettid()) >= 0) {
     state.core_share = std::make_unique<CoreShare>(state.count);
+    state.run_delay_of = options.run_delay;
   }
   for (int i = 1; i < state.count; ++i) {
     Worker worker;
@@ -264,7 +270,10 @@ void ThreadPool::run(const std::function<void(Worker&)>& body) {
   const bool pinned = state.pin && worker.count_ > 1 && sched_getaffinity(0, sizeof before, &before) == 0;
   if (pinned) pin_to(state.core_of(0));
   const int64_t begin = state.core_share ? now_ns() : 0;
-  if (state.core_share) state.places[0]->thread_id.store(gettid(), std::memory_order_relaxed);
+  if (state.core_share &&
+      (state.ran_ns == 0 || state.places[0]->thread_id.load(std::memory_order_relaxed) != gettid())) {
+    state.begin_window(gettid());
+  }
   state.body = &body;
   if (worker.count_ > 1) state.begin(worker.count_);
   body(worker);

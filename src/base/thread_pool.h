@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "base/core_share.h"
 #include "base/status.h"
 
 namespace firstlight {
@@ -60,6 +61,7 @@ class ThreadPool {
     // Leave threads out of runs while other processes take their cores: all of a run wait for the one that is kept
     // waiting, so a few alone are faster. Worker::count() is then what is left; 0 < count() <= num_threads().
     bool yields = false;
+    int64_t (*run_delay)(int thread_id) = run_delay_ns;  // what it goes by; tests give their own
   };
   // Errors: kUnavailable where the system gives fewer threads.
   static Result<std::unique_ptr<ThreadPool>> create(const Options& options);

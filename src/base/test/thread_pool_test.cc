@@ -171,6 +171,31 @@ TEST(ThreadPool, LeavesThreadsOutWhileOthersTakeTheirCores) {
   EXPECT_EQ(least, 1);
 }
 
+// Threads that wait for their cores half of the time, or only before the runs began.
+TEST(ThreadPool, LeavesThreadsOutForWhatTheyWaitInRunsAlone) {
+  static std::atomic<bool> waits_in_runs{false};
+  const auto delay_of = [](int) -> int64_t {
+    using Clock = std::chrono::steady_clock;
+    static const Clock::time_point first = Clock::now();
+    const int64_t past = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - first).count();
+    return 1'000'000'000 + (waits_in_runs ? past / 2 : 0);
+  };
+  for (const bool waits : {false, true}) {
+    waits_in_runs = waits;
+    ThreadPool pool(ThreadPool::Options{.num_threads = 2, .yields = true, .run_delay = delay_of});
+    int taking_part = 0;
+    for (int i = 0; i < 4; ++i) {
+      pool.run([&](Worker& worker) {
+        if (worker.index() == 0) taking_part = worker.count();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(21);  // a window
+        while (std::chrono::steady_clock::now() < end) {
+        }
+      });
+    }
+    EXPECT_EQ(taking_part, waits ? 1 : 2);
+  }
+}
+
 // With room for a few stacks more: what `ulimit -v` makes of a machine with many cores.
 void start_too_many() {
   std::ifstream file("/proc/self/statm");

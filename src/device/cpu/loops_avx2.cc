@@ -18,6 +18,7 @@ float f32_loop(int64_t rounds) {
     for (auto& s : sums) s = _mm256_fmadd_ps(s, a, b);
   }
   __m256 total = sums[0];
+#pragma GCC unroll 10
   for (int k = 1; k < kChains; ++k) total = _mm256_add_ps(total, sums[k]);
   return _mm256_cvtss_f32(total);
 }
@@ -34,6 +35,7 @@ float int8_loop(int64_t rounds) {
     __asm__ volatile("" : "+x"(a));  // the products are the same each round; the compiler may not know
   }
   __m256i total = sums[0];
+#pragma GCC unroll 10  // else the sums have to be an array in memory, written each round
   for (int k = 1; k < kChains; ++k) total = _mm256_add_epi32(total, sums[k]);
   return static_cast<float>(_mm256_extract_epi32(total, 0));
 }
@@ -61,6 +63,7 @@ int64_t read_through(const std::byte* data, size_t bytes) {
     }
   }
   __m256i total = sums[0];
+#pragma GCC unroll 8
   for (int k = 1; k < 8; ++k) total = _mm256_xor_si256(total, sums[k]);
   return _mm256_extract_epi64(total, 0);
 }

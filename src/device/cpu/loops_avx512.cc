@@ -48,6 +48,7 @@ float int8_loop(int64_t rounds) {
     for (auto& s : sums) s = _mm512_dpbusd_epi32(s, a, b);
   }
   __m512i total = sums[0];
+#pragma GCC unroll 20  // else the sums have to be an array in memory, written each round: half of the roof
   for (int k = 1; k < kChains; ++k) total = _mm512_add_epi32(total, sums[k]);
   return static_cast<float>(_mm512_reduce_add_epi32(total));
 }

@@ -22,6 +22,20 @@ TEST(Measure, FindsSomethingPlausible) {
   EXPECT_LT(roof.read_gbps, 2000);
 }
 
+// A VNNI instruction multiplies twice as many bytes as the bfloat16 one halves, and no machine starts fewer of them.
+TEST(Measure, BytesAreFasterThanHalves) {
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+  const target::CpuTarget cpu = detect_cpu();
+  if (!cpu.features.has({target::kAvx512 | target::kAvx512Vnni | target::kAvx512Bf16}))
+    GTEST_SKIP() << "no AVX-512 BF16";
+  ThreadPool pool({1, false, 20});
+  const target::CpuRoof roof = measure_cpu(cpu, pool);
+  EXPECT_GT(roof.int8_tops, 1.4 * roof.bf16_tflops);
+#else
+  GTEST_SKIP() << "built without optimisation";
+#endif
+}
+
 TEST(Measure, TooLittleMemoryIsNotMeasured) {
   target::CpuTarget cpu = detect_cpu();
   cpu.available_bytes = 1 << 20;
