@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -105,8 +106,13 @@ WordCheck whole_from(int64_t least, int64_t most) {
   };
 }
 
-WordCheck not_empty() {
-  return [](const std::string& word) -> std::string { return word.empty() ? "an empty value" : ""; };
+WordCheck positive() {
+  return [](const std::string& word) -> std::string {
+    double number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool whole = error == std::errc() && end == word.data() + word.size();
+    return whole && number > 0 && std::isfinite(number) ? "" : "'" + word + "' is no number above 0";
+  };
 }
 
 WordCheck seconds() {
@@ -124,7 +130,8 @@ WordCheck writable_file() {
     std::error_code error;
     const std::filesystem::path path(word);
     const auto status = std::filesystem::status(path, error);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return word + ": not a regular file";
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      return word + ": not a regular file";
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot write " + word + ": " + std::strerror(errno);
   };
@@ -151,7 +158,7 @@ template CLI::Option* add_bytes_flag(CLI::App*, const char*, std::optional<int64
 void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& api_key) {
   sub->add_option("--host", host)->capture_default_str();
   sub->add_option("--port", port, "0: any free one")->check(CLI::Range(0, 65535))->capture_default_str();
-  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'")->check(not_empty());
+  sub->add_option("--api-key", api_key, "wanted as 'Authorization: Bearer KEY'");
 }
 
 }  // namespace firstlight::cli

@@ -32,8 +32,8 @@ void add_server_flags(CLI::App* sub, std::string& host, int& port, std::string& 
 using WordCheck = std::function<std::string(const std::string&)>;
 // A whole number of this range.
 WordCheck whole_from(int64_t least, int64_t most = INT64_MAX);
-// A value that is there: an unset variable in a shell is "", and would be taken as if the flag were not given.
-WordCheck not_empty();
+// A number above 0, and no infinite one.
+WordCheck positive();
 // A time that ends: 0 to a year.
 WordCheck seconds();
 // Where a file can be written, or a folder made: found out before the work, not after it.

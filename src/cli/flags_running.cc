@@ -33,12 +33,14 @@ void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
   std::vector<CLI::Option*> options = {
       text,
       sub->add_option("--tokens", flags.tokens, "calibrate on these token ids")->excludes(text),
-      sub->add_option("--calibration", flags.calibration, "tokens to calibrate on")->capture_default_str(),
+      sub->add_option("--calibration", flags.calibration, "tokens to calibrate on")
+          ->check(whole_from(1))
+          ->capture_default_str(),
       sub->add_option("--formats", flags.formats, "int8, int4 (with a group: int4:32), fp8, mxfp4")
           ->capture_default_str(),
       sub->add_option("--by", flags.by, "module, block or layer at a time (default: the finest within --max-runs)"),
       sub->add_option("--max-runs", flags.max_runs, "of the model, one unit changed at a time")
-          ->check(CLI::PositiveNumber)
+          ->check(whole_from(1))
           ->capture_default_str(),
       sub->add_flag("--activations", flags.activations, "a run more per unit: int8 weights in the compute mode w8a8")};
   options.push_back(sub->add_option("--measured", flags.measured,
@@ -51,7 +53,7 @@ void add_sensitivity_flags(CLI::App* sub, SensitivityFlags& flags) {
   auto* bytes = add_bytes_flag(sub, "--target-bytes", flags.target_bytes, "propose one: of all tensors", 1);
   kl->excludes(perplexity)->excludes(bytes);
   perplexity->excludes(bytes);
-  for (auto* budget : {kl, perplexity}) budget->check(CLI::PositiveNumber);
+  for (auto* budget : {kl, perplexity}) budget->check(positive());
   options.insert(options.end(), {kl, perplexity, bytes});
   options.push_back(
       sub->add_option("-o", flags.output, "write the policy to this file (TOML)")->check(writable_file()));
@@ -108,13 +110,11 @@ void add_run(CLI::App& app, CommandLine& line) {
   run->add_option("--context", line.run.context,
                   "tokens of prompt and output together (default: the model's, or what fits)")
       ->check(whole_from(1));
-  run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)")->check(not_empty());
+  run->add_option("--stop", line.run.stop, "end the text before this string (repeatable)");
   run->add_option("--stop-ids", line.run.stop_ids, "end at these token ids");
-  run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file")
-      ->check(not_empty());
-  run->add_option("--regex", line.run.regex, "the output matches this regular expression, whole")->check(not_empty());
-  run->add_option("--grammar", line.run.grammar, "the output is a text of the grammar in this file")
-      ->check(not_empty());
+  run->add_option("--json-schema", line.run.json_schema, "the output is a document of the JSON Schema in this file");
+  run->add_option("--regex", line.run.regex, "the output matches this regular expression, whole");
+  run->add_option("--grammar", line.run.grammar, "the output is a text of the grammar in this file");
   run->add_flag("--ignore-eos", line.run.ignore_eos, "do not stop at the model's own end tokens");
   add_speculate_flag(run, line.run.speculate);
   add_sampling_flags(run, line.run.sampling);

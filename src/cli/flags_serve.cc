@@ -10,14 +10,14 @@ namespace {
 void add_operation_flags(CLI::App* sub, ServeFlags& flags) {
   sub->add_option("--request-timeout", flags.request_timeout,
                   "seconds of one request, waiting included; a request may ask for fewer")
-      ->check(CLI::PositiveNumber)
       ->check(seconds())
+      ->check(positive())
       ->capture_default_str();
   sub->add_option("--drain-timeout", flags.drain_timeout, "seconds that a stop leaves to running requests")
       ->check(seconds())
       ->capture_default_str();
   add_bytes_flag(sub, "--max-body", flags.max_body, "bytes of one request's body", 1)->capture_default_str();
-  sub->add_option("--max-connections", flags.max_connections)->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--max-connections", flags.max_connections)->check(whole_from(1))->capture_default_str();
   sub->add_option("--log-format", flags.log_format, "text or json: a line per request, on stderr")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
@@ -45,6 +45,7 @@ void add_serve_verb(CLI::App& app, CommandLine& line) {
   add_chat_format_flag(serve, line.serve.chat_format);
   serve->add_option("--baseline", line.serve.baseline, "reproduce this golden pack before being ready");
   serve->add_option("--max-sequences", line.serve.max_sequences, "requests computed at one time")
+      ->check(whole_from(1))
       ->capture_default_str();
   serve
       ->add_option("--max-waiting", line.serve.max_waiting,

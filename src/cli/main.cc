@@ -57,12 +57,21 @@ bool is_whole(const std::string& word) {
   return error == std::errc() && end == word.data() + word.size();
 }
 
+// A value that is not there: an unset variable in a shell is "", and would be taken as if the flag were not given. A
+// text to work on may be empty.
+std::string refuse_empty(const std::string& word) { return word.empty() ? "an empty value" : ""; }
+bool may_be_empty(const CLI::Option& option) {
+  static constexpr const char* kTexts[] = {"--text", "--prompt", "--system", "--decode"};
+  return std::any_of(std::begin(kTexts), std::end(kTexts), [&](const char* name) { return option.check_name(name); });
+}
+
 // The library bends what does not fit (beyond 64 bits to the largest, -1 to 2^64 - 1): such words are refused first.
-void refuse_bent_numbers(CLI::App& app) {
+void refuse_bent_words(CLI::App& app) {
   for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
-    refuse_bent_numbers(*sub);
+    refuse_bent_words(*sub);
     for (CLI::Option* option : sub->get_options()) {
       const std::string type = option->get_type_name();
+      if (type.starts_with("TEXT") && !may_be_empty(*option)) option->check(refuse_empty);
       const bool natural = type.starts_with("UINT");
       if (!natural && !type.starts_with("INT")) continue;
       option->check([natural](const std::string& word) {
@@ -155,7 +164,7 @@ int main(int argc, char** argv) {
   add_serve_verb(app, line);
   add_looking_verbs(app, line);
   add_baseline_verbs(app, line);
-  refuse_bent_numbers(app);
+  refuse_bent_words(app);
   if (const Status known = check_verb(app, argc, argv); !known.ok()) return fail(known, wants_json(argc, argv));
   try {
     app.parse(static_cast<int>(words.size()), words.data());

@@ -93,6 +93,28 @@ def split(text):
     return toml, {"content": before + joint + rest, "reasoning": thoughts, "calls": [(name, {key: typed})]}
 
 
+def check_run(program, folder):
+    """`run` tells thoughts apart too: the answer alone on stdout, thoughts on stderr, no mark anywhere."""
+    def run(seed, *flags):
+        command = [program, "run", folder, "--backend", "reference", "-p", "say it", "-n", "30", "--ignore-eos",
+                   "--temperature", "1", "--seed", str(seed), *flags]
+        return subprocess.run(command, capture_output=True, text=True, check=True)
+
+    for seed in range(1, 60):
+        text = json.loads(run(seed, "--chat-format", "none", "--json").stdout)["text"]
+        opened, thoughts, closed, rest = text[:2], text[2:6], text[6:8], text[8:]
+        if not set(" \n") & set(text[:9]) and opened != closed and text.find(closed) == 6 and opened not in text[2:]:
+            break
+    else:
+        raise AssertionError("no answer that can be cut into marks")
+    path = pathlib.Path(folder) / "thoughts.toml"
+    path.write_text(f'[recognise]\ntemplate = "x"\n[[thinking]]\nopen = {json.dumps(opened)}\nclose = {json.dumps(closed)}\n')
+    found = json.loads(run(seed, "--chat-format", str(path), "--json").stdout)
+    assert found["reasoning"] == thoughts and found["text"] == rest, f"{found}, {text!r} by {opened} and {closed}"
+    shown = run(seed, "--chat-format", str(path))
+    assert shown.stdout == rest + "\n" and (thoughts + "\n") in shown.stderr, shown
+
+
 def main():
     program_path = sys.argv[1]
     with tempfile.TemporaryDirectory() as name:
@@ -143,6 +165,7 @@ def main():
                    {"role": "tool", "tool_call_id": whole["tool_calls"][0]["id"], "content": "done"}]
         message(port, messages=history, max_tokens=8)
         end(program)
+        check_run(program_path, name)
         refused = subprocess.run([program_path, "serve", name, "--chat-format", "nothing"], capture_output=True, text=True)
         assert refused.returncode == 2 and "hermes" in refused.stderr, refused.stderr
     print("thoughts, a call, and text of a served model: streamed as whole")
