@@ -10,8 +10,13 @@
 namespace firstlight::cli {
 namespace {
 
-// What is left for states beside the model. Of files that are mapped, none may be in memory yet.
-int64_t free_bytes(const adapt::LoadedModel& loaded) {
+// What is left for states beside the model: of all memory, and of what is free. Of files that are mapped, none may be
+// in memory yet.
+struct Room {
+  int64_t all = 0, free = 0;
+};
+
+Room room_of(const adapt::LoadedModel& loaded) {
   const runtime::MemoryUse& use = loaded.executor->memory();
   planner::MemoryLimit limit;
   int64_t taken = use.resident_bytes + use.arena_bytes + use.workspace_bytes;
@@ -25,7 +30,8 @@ int64_t free_bytes(const adapt::LoadedModel& loaded) {
     limit.available = cpu.available_bytes;
     coming = use.mapped_bytes;
   }
-  return std::min(limit.memory - limit.headroom_bytes() - taken, limit.available) - coming;
+  return {.all = limit.memory - taken - coming,
+          .free = std::min(limit.memory - limit.headroom_bytes() - taken, limit.available) - coming};
 }
 
 }  // namespace
@@ -47,8 +53,14 @@ Result<ContextChoice> choose_context(const adapt::LoadedModel& loaded, const Con
     for (const plan::StatePages& state : states) bytes += state.bytes_for(context, step);
     return std::to_string(bytes);
   };
+  const Room memory = room_of(loaded);
+  const int64_t swap = loaded.device == nullptr ? wish.swap_bytes : 0;  // a device has memory of its own
+  if (const int64_t wanted = wish.state_bytes + swap; wanted > 0 && wanted > memory.all) {
+    return invalid_argument("--state-bytes and --swap-memory: " + std::to_string(wanted) + " bytes, there are " +
+                            std::to_string(memory.all) + " of memory beside the model");
+  }
   ContextChoice choice;
-  choice.state_bytes = wish.state_bytes > 0 ? wish.state_bytes : free_bytes(loaded);
+  choice.state_bytes = wish.state_bytes > 0 ? wish.state_bytes : memory.free - swap;
   const int64_t most = std::min(declared.value_or(planner::kLongestContext), planner::kLongestContext);
   choice.largest = planner::largest_context(states, choice.state_bytes, 1, step, most);
   const std::string room = std::to_string(std::max<int64_t>(0, choice.state_bytes));

@@ -94,6 +94,7 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   const ContextChoice context =
       FL_TRY(choose_context(*session.loaded, {.context = options.context,
                                               .state_bytes = options.engine.state_capacity_bytes,
+                                              .swap_bytes = options.engine.swap.host_bytes,
                                               .step_tokens = options.engine.step_tokens}));
   if (!context.note.empty()) log_warn(&log, context.note);
   log_info(&log,

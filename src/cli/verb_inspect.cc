@@ -5,6 +5,7 @@
 
 #include "adapt/text_assets.h"
 #include "base/json.h"
+#include "cli/chat_formats.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "formats/tensor_file.h"
@@ -62,6 +63,8 @@ Json text_json(const adapt::TextAssets& text) {
   }
   Json chat = {{"source", text.chat_template_source}};
   if (!text.chat_template) chat["error"] = text.chat_template_error;
+  const auto format = choose_chat_format(text, "auto");
+  chat["answers"] = format.ok() ? format->name : format.status().message();
   return {{"tokenizer", std::move(tokenizer)}, {"chat_template", std::move(chat)}};
 }
 
@@ -84,6 +87,8 @@ void print_text_assets(const Json& tokenizer, const Json& chat) {
   const bool none = chat.contains("error");
   std::printf("chat template: %s%s\n", none ? "none: " : "",
               chat[none ? "error" : "source"].get<std::string>().c_str());
+  const std::string answers = chat["answers"].get<std::string>();
+  if (!answers.empty()) std::printf("answers are read as: %s\n", answers.c_str());
 }
 
 void print_text(const Json& document, const intake::Model& model) {

@@ -66,6 +66,11 @@ def check_completions(client, model):
     assert streamed == [choice.text for choice in answer.choices]
     echoed = client.completions.create(model=model, prompt="ab", echo=True, **GREEDY)
     assert echoed.choices[0].text == "ab" + answer.choices[0].text
+    scored = client.completions.create(model=model, prompt="ab", echo=True, logprobs=1, max_tokens=0)
+    told = scored.choices[0].logprobs
+    assert scored.choices[0].text == "ab" and told.tokens == ["a", "b"] and told.text_offset == [0, 1], scored
+    assert told.token_logprobs[0] is None and told.token_logprobs[1] <= max(told.top_logprobs[1].values()) <= 0
+    assert scored.usage.completion_tokens == scored.usage.completion_tokens_details.rejected_prediction_tokens == 0
 
 
 def check_embeddings(client, model):

@@ -33,6 +33,7 @@ def draw_requests(prompt):
             "temperature": i % 2,
             "seed": i,
             "logprobs": 5,
+            "echo": i % 3 == 0,  # then those of the prompt too
             "ignore_eos": True,
         })
     return bodies

@@ -39,6 +39,12 @@ def make_files(folder):
     def cut(path):
         path.write_bytes(path.read_bytes()[:-100])
 
+    def edit_template(copy, words):
+        path = copy / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps({**config, "chat_template": config["chat_template"] + "{# " + words + " #}"}))
+
+    variant("thinker", lambda copy: edit_template(copy, "<think></think><tool_call></tool_call>"))
     variant("cut_weights", lambda copy: cut(copy / "model.safetensors"))
     variant("unknown_key", lambda copy: edit_config(copy, swiglu_limit=7.0))
     variant("unknown_model", lambda copy: edit_config(copy, model_type="never_heard_of"))
