@@ -303,7 +303,7 @@ void ApiService::Impl::complete(Endpoint endpoint, RequestRecord record, std::st
                                    *api);
     if (error.ok()) error = check_model(model, api->model);
     if (error.ok()) error = prepare_prompts(model, *api, *prompts);
-    if (error.ok()) error = compile_constraint(constraints, *api);
+    if (error.ok()) error = compile_constraints(constraints, *api, *prompts);
     return error;
   };
   prepare(completion, exchange, arrival, read,

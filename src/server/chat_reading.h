@@ -30,8 +30,11 @@ struct ChatReading {
   std::shared_ptr<const ChatProfile> profile;
   std::shared_ptr<const text::ToolSet> tools;  // null: calls stay text
   bool one_call = false;                       // parallel_tool_calls: false
+  bool is_named = false;                       // the call was asked for by its name: it is no reason to stop
+  bool only_calls = false;                     // were asked for: what is cut off in the head of one is no text
   bool show_reasoning = true;                  // include_reasoning
   std::string prompt_end;                      // what of the prompt the answer goes on from
+  std::string continued;                       // the message that it goes on
 
   const std::vector<int32_t>& marks() const {
     return tools == nullptr ? profile->marks_without_calls : profile->marks_with_calls;

@@ -24,7 +24,11 @@ Choice::Choice(const text::Tokenizer& tokenizer, Options options)
   parser_ = std::make_unique<text::ChatParser>(
       reading_->profile->format, reading_->tools,
       text::ChatParser::Options{.calls = reading_->tools != nullptr, .one_call = reading_->one_call});
-  parser_->continue_from(reading_->prompt_end);
+  if (reading_->continued.empty()) {
+    parser_->continue_from(reading_->prompt_end);
+  } else {
+    parser_->continue_message(reading_->continued);
+  }
 }
 
 LogprobEntry Choice::entry(const request::TokenLogprob& chosen, const std::vector<request::TokenLogprob>& top) const {
@@ -67,7 +71,7 @@ void Choice::take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece) {
     if (stop_strings_.stopped()) return;
     switch (part.kind) {
       case text::ChatPart::Kind::kContent:
-        piece.text += stop_strings_.push(part.text);
+        if (!reading_->only_calls) piece.text += stop_strings_.push(part.text);
         break;
       case text::ChatPart::Kind::kReasoning:
         if (reading_->show_reasoning) piece.reasoning += part.text;
@@ -113,7 +117,7 @@ ChoicePiece Choice::push(const request::TokenEvent& event) {
   }
   if (stop_strings_.stopped()) piece.finish = FinishReason::kStop;
   done_ = piece.finish != FinishReason::kNone;
-  piece.has_calls = done_ && num_calls_ > 0;
+  piece.has_calls = done_ && num_calls_ > 0 && !reading_->is_named;
   if (!piece.is_empty()) piece.logprobs = std::exchange(waiting_, {});
   return piece;
 }

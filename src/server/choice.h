@@ -46,7 +46,7 @@ struct ChoicePiece {
   std::vector<LogprobEntry> logprobs;
   request::FinishReason finish = request::FinishReason::kNone;  // of the last piece, and only of it
 
-  bool has_calls = false;  // at the end: the answer has calls
+  bool has_calls = false;  // at the end: the answer has calls, which the model chose to make
 
   bool is_empty() const {
     return text.empty() && reasoning.empty() && calls.empty() && finish == request::FinishReason::kNone;

@@ -63,7 +63,7 @@ Status Completion::send_choice(const ApiRequest& request, const PreparedPrompt& 
   one.client = request.client;
   one.cache_salt = request.cache_salt;
   one.score_prompt = request.echo && request.logprobs;
-  if (request.compiled) one.mask = request.compiled->make_mask();
+  if (prompt.constraint) one.mask = prompt.constraint->make_mask();
   parts_.push_back({.choice = Choice(context_->model.tokenizer,
                                      {.stops = request.stops,
                                       .skip_special_tokens = request.skip_special_tokens,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/constraint_fields.h"
 
+#include <string>
 #include <utility>
 
 #include "server/openai_api.h"
+#include "server/prompt.h"
+#include "text/chat/answer_structure.h"
+#include "text/chat/call_frames.h"
 
 namespace firstlight::server {
 namespace {
@@ -68,6 +72,7 @@ void read_response_format(FieldReader& fields, Found found) {
   inner.finish();
   if (!inner.ok()) return fields.fail(inner.error());
   if (type == "text") return;
+  found.request.response_format = *format;
   if (type == "json_object") return found.set("response_format", Kind::kJsonObject, "");
   if (type != "json_schema") {
     fields.fail("response_format.type", "'" + type.substr(0, 40) + "', one of text, json_object, json_schema wanted");
@@ -122,25 +127,100 @@ void read_constraint(FieldReader& fields, ApiRequest& request) {
 }
 
 void check_constraint(FieldReader& fields, const ApiRequest& request) {
-  if (!request.constraint) return;
-  if (request.ignore_eos) fields.fail("ignore_eos", "beside " + request.constraint_field + ", which says what ends it");
-  if (request.tools.is_array()) {
-    fields.fail(unsupported_field("tools", "beside " + request.constraint_field + ", unless tool_choice is none"));
+  const bool wants_call = request.tool_choice == ToolChoice::kRequired || request.tool_choice == ToolChoice::kNamed;
+  const std::string field = wants_call ? "tool_choice" : request.constraint_field;
+  if (field.empty()) return;
+  if (request.ignore_eos) fields.fail("ignore_eos", "beside " + field + ", which says what ends it");
+  if (wants_call && request.continue_final_message) {
+    fields.fail("continue_final_message", "beside tool_choice, which wants a call from its beginning");
   }
 }
 
-ApiError compile_constraint(text::grammar::ConstraintCompiler& compiler, ApiRequest& request) {
-  if (!request.constraint) return {};
-  auto compiled = compiler.compile(*request.constraint);
-  if (compiled.ok()) {
-    request.compiled = std::move(*compiled);
-    return {};
+namespace {
+
+// The constraint as a part of a structure.
+Json as_part(const text::grammar::ConstraintSpec& spec) {
+  static constexpr std::pair<Kind, const char*> kNames[] = {{Kind::kJsonObject, "json_object"},
+                                                            {Kind::kJsonSchema, "json_schema"},
+                                                            {Kind::kRegex, "regex"},
+                                                            {Kind::kChoice, "choice"},
+                                                            {Kind::kGrammar, "grammar"}};
+  for (const auto& [kind, name] : kNames) {
+    if (kind == spec.kind) return {{name, spec.text}};
   }
-  ApiError error = to_api_error(compiled.status());
+  return Json();
+}
+
+// A fault in one tool is told with the tool's place.
+ApiError tool_error(const ApiRequest& request, const Status& status) {
+  ApiError error = to_api_error(status);
+  error.http_status = 400;
+  error.param = "tools";
+  for (size_t i = 0; i < request.tools.size(); ++i) {
+    const std::string whose = "tool '" + request.tools[i]["function"]["name"].get<std::string>() + "'";
+    if (error.message.find(whose) == std::string::npos) continue;
+    error.param = "tools[" + std::to_string(i) + "].function.parameters";
+    break;
+  }
+  error.message = error.param + ": " + error.message;
+  return error;
+}
+
+ApiError constraint_error(const ApiRequest& request, const Status& status) {
+  ApiError error = to_api_error(status);
   error.http_status = 400;
   error.message = request.constraint_field + ": " + error.message;
   error.param = request.constraint_field;
   return error;
+}
+
+}  // namespace
+
+ApiError frame_answer(const ChatProfile* profile, const ApiRequest& request, std::string_view prompt_end,
+                      std::optional<text::grammar::ConstraintSpec>& frame) {
+  const bool wants_call = request.tool_choice == ToolChoice::kRequired || request.tool_choice == ToolChoice::kNamed;
+  const bool may_call = request.tools.is_array() && (wants_call || request.constraint);
+  if (!wants_call && !request.constraint) return {};
+  if (may_call && (profile == nullptr || !profile->format->calls)) {
+    return unsupported_field(wants_call ? "tool_choice" : "tools",
+                             wants_call ? "a call: how the model writes calls is not known"
+                                        : "beside " + request.constraint_field +
+                                              ": how the model writes calls is not known, so they would have no place");
+  }
+  // The answer goes on from within a text.
+  if (profile == nullptr || request.continue_final_message) return {};
+  Json calls;
+  if (may_call) {
+    const text::ToolSet tools(request.tools);
+    const bool is_named = request.tool_choice == ToolChoice::kNamed;
+    const auto names = is_named ? std::vector{request.named_tool} : tools.names();
+    auto structure =
+        text::call_structure(*profile->format->calls, tools, names, is_named || !request.parallel_tool_calls);
+    if (!structure.ok()) return tool_error(request, structure.status());
+    calls = std::move(*structure);
+  }
+  Json text = wants_call ? Json() : as_part(*request.constraint);
+  const Json structure = text::answer_structure(*profile->format, prompt_end, std::move(text), std::move(calls));
+  frame = {Kind::kStructure, dump_json(structure)};
+  return {};
+}
+
+ApiError compile_constraints(text::grammar::ConstraintCompiler& compiler, const ApiRequest& request,
+                             std::vector<PreparedPrompt>& prompts) {
+  std::shared_ptr<const text::grammar::Constraint> alone;
+  if (request.constraint) {
+    auto compiled = compiler.compile(*request.constraint);
+    if (!compiled.ok()) return constraint_error(request, compiled.status());
+    alone = std::move(*compiled);
+  }
+  for (PreparedPrompt& prompt : prompts) {
+    prompt.constraint = alone;
+    if (!prompt.frame) continue;
+    auto compiled = compiler.compile(*prompt.frame);
+    if (!compiled.ok()) return tool_error(request, compiled.status());
+    prompt.constraint = std::move(*compiled);
+  }
+  return {};
 }
 
 }  // namespace firstlight::server

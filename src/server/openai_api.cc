@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "server/constraint_fields.h"
+#include "server/tool_fields.h"
 
 namespace firstlight::server {
 namespace {
@@ -263,25 +264,6 @@ void read_messages(FieldReader& fields, ApiRequest& request) {
   request.messages = *messages;
 }
 
-// Tools go into the prompt where the template has a place for them (checked when it is rendered).
-void read_tools(FieldReader& fields, ApiRequest& request) {
-  const Json* tools = fields.find("tools");
-  if (tools != nullptr && !tools->is_array()) {
-    fields.fail("tools", std::string(json_type_name(*tools)) + ", an array wanted");
-    return;
-  }
-  for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    if (!(*tools)[i].is_object()) fields.fail(at("tools", i), "an object wanted");
-  }
-  const Json* choice = fields.find("tool_choice");
-  if (choice != nullptr && *choice != "auto" && *choice != "none") {
-    fields.fail(unsupported_field("tool_choice", "only \"auto\" and \"none\""));
-  }
-  const bool none = choice != nullptr && *choice == "none";
-  if (tools != nullptr && !tools->empty() && !none) request.tools = *tools;
-  request.parallel_tool_calls = fields.boolean("parallel_tool_calls", true);
-}
-
 void read_template_fields(FieldReader& fields, ApiRequest& request) {
   request.continue_final_message = fields.boolean("continue_final_message", false);
   request.add_generation_prompt = fields.boolean("add_generation_prompt", !request.continue_final_message);
@@ -291,6 +273,11 @@ void read_template_fields(FieldReader& fields, ApiRequest& request) {
   if (const Json* variables = fields.find("chat_template_kwargs")) {
     if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object wanted");
     request.template_variables = *variables;
+    for (const char* name : {"messages", "tools", "add_generation_prompt", "tool_choice", "response_format"}) {
+      if (variables->is_object() && variables->contains(name)) {
+        fields.fail("chat_template_kwargs." + std::string(name), "a field of its own says it");
+      }
+    }
   }
   fields.refuse({"chat_template", "documents"}, "");
 }

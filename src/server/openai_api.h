@@ -22,6 +22,8 @@ namespace firstlight::server {
 
 enum class Endpoint : uint8_t { kChat, kCompletions };
 
+enum class ToolChoice : uint8_t { kAuto, kNone, kRequired, kNamed };
+
 // A prompt of /v1/completions: a text or ids.
 using RawPrompt = std::variant<std::string, std::vector<int32_t>>;
 
@@ -43,14 +45,16 @@ struct ApiRequest {
   std::string client;      // who asks, as they say
   std::string cache_salt;  // computed prompts are shared with requests of the same one alone
 
-  // What the output has to be, and the field that says it; `compiled` comes later (constraint_fields.h).
+  // What the output has to be (of a chat: its text, behind thoughts), and the field that says it.
   std::optional<text::grammar::ConstraintSpec> constraint;
   std::string constraint_field;
-  std::shared_ptr<const text::grammar::Constraint> compiled;
 
   // Chat.
   Json messages = Json::array();
-  Json tools;  // an array or null
+  Json tools;  // an array or null: those that may be called
+  ToolChoice tool_choice = ToolChoice::kAuto;
+  std::string named_tool;                  // of kNamed
+  Json said_tool_choice, response_format;  // as the client says them, for prompts that tell the model; or null
   bool parallel_tool_calls = true;
   bool include_reasoning = true;
   std::string reasoning_effort;  // empty: not said
@@ -78,11 +82,10 @@ ApiError parse_request(Endpoint endpoint, std::string_view body, const request::
 // The fields of such a body, without a last look for unknown ones.
 void read_fields(Endpoint endpoint, FieldReader& fields, const ApiLimits& limits, ApiRequest& request);
 
-// What other endpoints share with these: the body as a JSON object, and the fields that make a chat prompt (messages,
-// tools, and what the template is told).
+// What other endpoints share with these: the body as a JSON object, and the fields that make a chat prompt (messages
+// and what the template is told; tools: tool_fields.h).
 ApiError parse_body(std::string_view body, Json& json);
 void read_messages(FieldReader& fields, ApiRequest& request);
-void read_tools(FieldReader& fields, ApiRequest& request);
 void read_template_fields(FieldReader& fields, ApiRequest& request);
 // Ids in a JSON array; false after telling `fields`.
 bool read_ids(FieldReader& fields, const std::string& name, const Json& list, std::vector<int32_t>& ids);

@@ -139,7 +139,7 @@ std::string whole_json(const AnswerHead& head, std::span<const WholeChoice> choi
       choice["text"] = choices[i].text;
     }
     choice["logprobs"] = logprobs_json(head, choices[i].logprobs);
-    choice["finish_reason"] = finish_json(finish_name(choices[i].finish, !choices[i].calls.empty()));
+    choice["finish_reason"] = finish_json(finish_name(choices[i].finish, choices[i].has_calls));
     tell_evicted(choice, choices[i].evicted_tokens);
     list.push_back(std::move(choice));
   }
@@ -160,6 +160,7 @@ void append(WholeChoice& whole, ChoicePiece piece) {
     }
   }
   whole.finish = piece.finish;
+  whole.has_calls = piece.has_calls;
   for (auto& entry : piece.logprobs) whole.logprobs.push_back(std::move(entry));
 }
 

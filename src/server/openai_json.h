@@ -38,6 +38,7 @@ struct WholeChoice {
   int64_t evicted_tokens = 0;    // of prompt and answer, that attention saw no more at the end; told where it is not 0
   std::vector<LogprobEntry> logprobs;
   request::FinishReason finish = request::FinishReason::kNone;
+  bool has_calls = false;  // as the piece that ended it
 };
 
 std::string make_answer_id(bool chat);  // random

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "server/constraint_fields.h"
 #include "text/chat_renderer.h"
 
 namespace firstlight::server {
@@ -40,9 +41,15 @@ ApiError render_chat(const ServedModel& model, const ApiRequest& request, text::
   if (chat_template == nullptr) {
     return {400, "model '" + model.name + "' has no chat template; /v1/completions takes raw prompts", "messages", ""};
   }
+  for (const auto& [name, unused] : model.special_tokens) {
+    if (!request.template_variables.contains(name)) continue;
+    return bad_field("chat_template_kwargs." + name, "the model's own, which a request cannot replace");
+  }
   text::ChatContext context;
   context.messages = request.messages;
   context.tools = request.tools;
+  context.tool_choice = request.said_tool_choice;
+  context.response_format = request.response_format;
   context.add_generation_prompt = request.add_generation_prompt;
   context.variables = request.template_variables;
   if (ApiError error = apply_reasoning_effort(model.chat_profile.get(), request.reasoning_effort, context.variables);
@@ -147,8 +154,12 @@ ApiError prepare_chat(const ServedModel& model, const ApiRequest& request, std::
   if (auto reading = make_chat_reading(model.chat_profile, request.tools, end)) {
     reading->one_call = !request.parallel_tool_calls;
     reading->show_reasoning = request.include_reasoning;
+    if (request.tool_choice == ToolChoice::kNamed) reading->one_call = reading->is_named = true;
+    reading->only_calls = reading->is_named || request.tool_choice == ToolChoice::kRequired;
+    if (request.continue_final_message) reading->continued = content_text(request.messages.back());
     prompt.reading = std::move(reading);
   }
+  if (ApiError error = frame_answer(model.chat_profile.get(), request, end, prompt.frame); !error.ok()) return error;
   prompts.push_back(std::move(prompt));
   return fit_context("messages", model, request, prompts.back());
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct PreparedPrompt {
   int64_t max_tokens = 0;                      // of output; with the prompt within the context; 0: the prompt alone
   std::string echo;                            // the prompt's text, where the answer begins with it
   std::shared_ptr<const ChatReading> reading;  // of a chat's answer; null: all of it is text
+  // What the answer is held to, marks and thoughts included, where that is more than the request's constraint; and
+  // what comes of either (constraint_fields.h).
+  std::optional<text::grammar::ConstraintSpec> frame;
+  std::shared_ptr<const text::grammar::Constraint> constraint;
 };
 
 // The prompts of the request, in order. Rendered chat gets no special tokens but the template's own, and text of

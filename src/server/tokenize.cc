@@ -3,6 +3,7 @@
 
 #include "server/openai_api.h"
 #include "server/prompt.h"
+#include "server/tool_fields.h"
 
 namespace firstlight::server {
 void read_tokenize(FieldReader& fields, ApiRequest& request, bool& with_strings) {

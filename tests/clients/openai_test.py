@@ -86,21 +86,32 @@ def check_tools(client, model):
     tools = [{"type": "function", "function": {"name": "weather", "description": "now", "parameters": parameters}}]
     answer = client.chat.completions.create(model=model, messages=HI, tools=tools, max_tokens=20)
     assert answer.choices[0].message.role == "assistant"
-    asked = {"model": model, "messages": HI, "tools": tools, "tool_choice": "required", "max_tokens": 90}
-    try:
-        answer = client.chat.completions.create(**asked)
-    except openai.BadRequestError as fault:
-        assert fault.code == "unsupported", fault
-        return "calls cannot be required"
+    tools.append({"type": "function", "function": {"name": "now"}})
+    named = {"type": "function", "function": {"name": "weather"}}
+    asked = {"model": model, "messages": HI, "tools": tools, "max_tokens": 200}
+    for choice, names, finish in (("required", ("weather", "now"), "tool_calls"), (named, ("weather",), "stop")):
+        for seed in range(4):
+            fields = {**asked, "tool_choice": choice, "seed": seed, "parallel_tool_calls": False}
+            answer = client.chat.completions.create(**fields)
+            call, = answer.choices[0].message.tool_calls
+            assert answer.choices[0].finish_reason == finish and call.function.name in names, answer
+            arguments = json.loads(call.function.arguments)
+            assert arguments["city"] in ("ulm", "bonn") if call.function.name == "weather" else arguments == {}, call
+            with client.chat.completions.stream(**fields) as stream:
+                events = list(stream)
+                streamed = stream.get_final_completion().choices[0]
+            pieces = [event.arguments_delta for event in events if event.type == "tool_calls.function.arguments.delta"]
+            assert "".join(pieces) == streamed.message.tool_calls[0].function.arguments == call.function.arguments
+            assert streamed.finish_reason == finish and not streamed.message.content, streamed
+    several = client.chat.completions.create(**{**asked, "tool_choice": "required"}, n=4, seed=1).choices
+    assert all(choice.message.tool_calls and not choice.message.content for choice in several)
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}}
+    only = client.chat.completions.create(**asked, tool_choice=allowed, parallel_tool_calls=False).choices[0]
+    assert only.message.tool_calls[0].function.name == "now" and only.finish_reason == "tool_calls"
+    answer = client.chat.completions.create(**asked, tool_choice=named)
     call = answer.choices[0].message.tool_calls[0]
-    assert answer.choices[0].finish_reason == "tool_calls" and call.function.name == "weather"
-    assert json.loads(call.function.arguments)["city"] in ("ulm", "bonn")
-    with client.chat.completions.stream(**asked) as stream:
-        streamed = stream.get_final_completion().choices[0].message.tool_calls[0]
-    assert streamed.function.name == "weather" and json.loads(streamed.function.arguments)["city"] in ("ulm", "bonn")
     history = [*HI, {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]}, {"role": "tool", "tool_call_id": call.id, "content": "fine"}]
     assert client.chat.completions.create(model=model, messages=history, tools=tools, **GREEDY).choices[0].message.role == "assistant"
-    return None
 
 
 class Point(pydantic.BaseModel):
@@ -109,13 +120,39 @@ class Point(pydantic.BaseModel):
 
 
 def check_schema(client, model):
-    try:
-        answer = client.chat.completions.parse(model=model, messages=HI, response_format=Point, max_tokens=600, seed=1)
-    except openai.BadRequestError as fault:
-        assert fault.code == "unsupported", fault
-        return "no JSON schema yet"
-    assert isinstance(answer.choices[0].message.parsed.axis, bool) and answer.choices[0].message.parsed.colour in ("red", "blue")
-    return None
+    asked = {"model": model, "messages": HI, "response_format": Point, "max_tokens": 600}
+    for seed in range(4):
+        answer = client.chat.completions.parse(**asked, seed=seed, logprobs=True, top_logprobs=2)
+        point = answer.choices[0].message.parsed
+        assert isinstance(point.axis, bool) and point.colour in ("red", "blue"), answer
+        # Log-probabilities are of the model, not of what the mask left; their texts are the answer's.
+        tokens = answer.choices[0].logprobs.content
+        assert "".join(token.token for token in tokens) == answer.choices[0].message.content, tokens
+        assert all(len(token.top_logprobs) == 2 and token.logprob <= 0 for token in tokens)
+        with client.chat.completions.stream(**asked, seed=seed) as stream:
+            assert stream.get_final_completion().choices[0].message.parsed == point
+    strict = {"type": "json_schema", "json_schema": {"name": "point", "strict": True, "schema": Point.model_json_schema()}}
+    whole = client.chat.completions.create(model=model, messages=HI, response_format=strict, seed=0, max_tokens=600)
+    assert Point.model_validate_json(whole.choices[0].message.content)
+
+
+class Weather(pydantic.BaseModel):
+    city: str = pydantic.Field(pattern="^(ulm|bonn)$")
+    days: int = pydantic.Field(ge=1, le=3)
+
+
+def check_parsed_tools(client, model):
+    """A tool made of a class, its arguments parsed by the package; beside a response format the answer is either."""
+    tools = [openai.pydantic_function_tool(Weather, name="weather")]
+    asked = {"model": model, "messages": HI, "tools": tools, "max_tokens": 300}
+    named = {"type": "function", "function": {"name": "weather"}}
+    for seed in range(3):
+        answer = client.chat.completions.parse(**asked, tool_choice=named, seed=seed)
+        arguments = answer.choices[0].message.tool_calls[0].function.parsed_arguments
+        assert isinstance(arguments, Weather) and 1 <= arguments.days <= 3, answer
+    either = client.chat.completions.parse(**asked, response_format=Point, n=8, seed=1, parallel_tool_calls=False)
+    for choice in either.choices:
+        assert bool(choice.message.tool_calls) != (choice.message.parsed is not None), choice
 
 
 def check_faults(client, model, url):
@@ -169,7 +206,7 @@ def main():
             url = f"http://127.0.0.1:{port}/v1"
             client = openai.OpenAI(base_url=url, api_key="k")
             model = client.models.list().data[0].id
-            for check in (check_models, check_chat, check_streams, check_completions, check_embeddings, check_tools, check_schema, check_full):
+            for check in (check_models, check_chat, check_streams, check_completions, check_embeddings, check_tools, check_schema, check_parsed_tools, check_full):
                 told = check(client, model)
                 print(f"{check.__name__[6:]}: {told or 'as wanted'}")
             check_faults(client, model, url)

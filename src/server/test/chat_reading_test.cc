@@ -170,6 +170,50 @@ TEST_F(ChatReadingTest, OneCallCancelsTheRest) {
   EXPECT_EQ(generator.num_cancels(), 1);
 }
 
+TEST_F(ChatReadingTest, ACallThatWasAskedForByNameIsOneAndNoReasonToStop) {
+  say(kCalls);
+  const std::string named =
+      std::string(kTools) + R"(, "tool_choice": {"type": "function", "function": {"name": "get_weather"}})";
+  const Json choice = whole(named)["choices"][0];
+  EXPECT_EQ(choice["message"]["tool_calls"].size(), 1u);
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_NE(generator.requests().back().mask, nullptr);
+  const Json streamed = joined(post(named + R"(, "stream": true)")->body, 0);
+  EXPECT_EQ(streamed["finish_reason"], "stop");
+  EXPECT_EQ(streamed["tool_calls"].size(), 1u);
+  EXPECT_EQ(whole(std::string(kTools) + R"(, "tool_choice": "required")")["choices"][0]["finish_reason"], "tool_calls");
+}
+
+TEST_F(ChatReadingTest, AContinuedCallComesBackFromItsBeginning) {
+  const std::string begun = "Well. <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>\n";
+  for (const std::string& cut : {std::string("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"ci"),
+                                 std::string("<tool_call>\n{\"name\": \"get_w"), std::string("<tool_")}) {
+    const std::string call =
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
+    say(call.substr(cut.size()));
+    for (const char* stream : {"false", "true"}) {
+      const Json messages =
+          Json::array({{{"role", "user"}, {"content", "hi"}}, {{"role", "assistant"}, {"content", begun + cut}}});
+      service = std::make_unique<ApiService>(model, options, readiness, &metrics, nullptr);
+      auto exchange = std::make_shared<fake::RecordingExchange>();
+      const std::string body = "{\"messages\": " + dump_json(messages) +
+                               ", \"continue_final_message\": true, \"stream\": " + stream + ", " + kTools + "}";
+      service->handle(
+          {.method = "POST", .path = "/v1/chat/completions", .content_type = "application/json", .body = body},
+          exchange);
+      for (exchange->run(); !exchange->is_over(); exchange->run()) generator.step();
+      ASSERT_EQ(exchange->status, 200) << exchange->body;
+      const bool is_streamed = stream == std::string("true");
+      const Json answer = is_streamed ? Json() : parse_json(exchange->body).value();
+      const Json message = is_streamed ? joined(exchange->body, 0) : answer["choices"][0]["message"];
+      ASSERT_EQ(message["tool_calls"].size(), 1u) << cut << " " << exchange->body;
+      EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "get_weather");
+      EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], R"({"city": "Ulm"})");
+      EXPECT_TRUE(message["content"].is_null() || message["content"] == "") << message["content"];
+    }
+  }
+}
+
 TEST_F(ChatReadingTest, ACutCallKeepsItsArguments) {
   say(kCalls);
   const size_t cut = std::string(kCalls).find("öln");

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "server/openai_api.h"
+#include "server/prompt.h"
 #include "server/test/fake_model.h"
 
 namespace firstlight::server {
@@ -82,12 +83,14 @@ TEST(ConstraintFields, FaultsNameTheField) {
     EXPECT_EQ(error.http_status, 400) << fields;
     EXPECT_EQ(error.param, name) << fields;
   }
-  ApiRequest chat;
-  const ApiError error = parse_request(
-      Endpoint::kChat,
-      R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function"}], "guided_regex": "a"})", {},
-      {}, chat);
-  EXPECT_EQ(error.param, "tools");
+  for (const auto& [fields, name] :
+       {std::pair(R"("tool_choice": "required", "ignore_eos": true)", "ignore_eos"),
+        std::pair(R"("tool_choice": "required", "continue_final_message": true)", "continue_final_message")}) {
+    ApiRequest chat;
+    const std::string body =
+        R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f"}}], )";
+    EXPECT_EQ(parse_request(Endpoint::kChat, body + fields + "}", {}, {}, chat).param, name);
+  }
 }
 
 TEST(ConstraintFields, WhatDoesNotCompileIsARefusalWithTheField) {
@@ -100,24 +103,78 @@ TEST(ConstraintFields, WhatDoesNotCompileIsARefusalWithTheField) {
        }) {
     ApiRequest request;
     ASSERT_TRUE(parse(fields, request).ok()) << fields;
-    const ApiError error = compile_constraint(compiler, request);
+    std::vector<PreparedPrompt> prompts(1);
+    const ApiError error = compile_constraints(compiler, request, prompts);
     EXPECT_EQ(error.http_status, 400) << fields;
     EXPECT_EQ(error.param, name);
     EXPECT_TRUE(error.message.starts_with(std::string(name) + ": ")) << error.message;
-    EXPECT_EQ(request.compiled, nullptr);
+    EXPECT_EQ(prompts[0].constraint, nullptr);
   }
+  std::vector<PreparedPrompt> prompts(2);
   ApiRequest free;
   EXPECT_TRUE(parse(R"("stream": false)", free).ok());
-  EXPECT_TRUE(compile_constraint(compiler, free).ok());
-  EXPECT_EQ(free.compiled, nullptr);
+  EXPECT_TRUE(compile_constraints(compiler, free, prompts).ok());
+  EXPECT_EQ(prompts[0].constraint, nullptr);
   ApiRequest good;
   ASSERT_TRUE(parse(R"("guided_regex": "ab")", good).ok());
-  ASSERT_TRUE(compile_constraint(compiler, good).ok());
-  const auto mask = good.compiled->make_mask();
+  ASSERT_TRUE(compile_constraints(compiler, good, prompts).ok());
+  EXPECT_EQ(prompts[0].constraint, prompts[1].constraint);
+  const auto mask = prompts[0].constraint->make_mask();
   std::vector<uint8_t> allowed(fake::kVocab, 1);
   ASSERT_TRUE(mask->apply(allowed).ok());
   EXPECT_EQ(std::count(allowed.begin(), allowed.end(), 1), 1);
   EXPECT_EQ(allowed['a'], 1);
+}
+
+// What an answer may begin with, as a mask says it.
+TEST(ConstraintFields, AChatIsHeldToItBehindThoughtsOrToCalls) {
+  text::grammar::ConstraintCompiler compiler(fake::tokenizer());
+  static const auto files = text::shipped_chat_formats().value();
+  const auto profile_of = [&](const std::string& name) {
+    const auto found =
+        std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.format.name == name; });
+    text::ChatFormat format = text::forced_chat_format(*found, files, {"<think>", nullptr});
+    format.thinking.resize(std::min<size_t>(format.thinking.size(), 1));
+    return make_chat_profile(std::move(format), fake::tokenizer());
+  };
+  const auto begins = [&](const std::string& format, const std::string& fields, std::string_view prompt_end = "") {
+    ApiRequest request;
+    const std::string body = R"({"messages": [{"role": "user", "content": "x"}], )";
+    ApiError error = parse_request(Endpoint::kChat, body + fields + "}", {}, {}, request);
+    std::vector<PreparedPrompt> prompts(1);
+    const auto profile = format.empty() ? nullptr : profile_of(format);
+    if (error.ok()) error = frame_answer(profile.get(), request, prompt_end, prompts[0].frame);
+    if (error.ok()) error = compile_constraints(compiler, request, prompts);
+    if (!error.ok()) return error.param + ": " + error.message;
+    std::string out;
+    for (const char c : std::string_view("ab<{[\n")) {
+      std::vector<uint8_t> allowed(fake::kVocab, 1);
+      if (prompts[0].constraint && !prompts[0].constraint->make_mask()->apply(allowed).ok()) return std::string("?");
+      if (allowed[static_cast<unsigned char>(c)]) out += c;
+    }
+    return out;
+  };
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}, {"type": "function",
+      "function": {"name": "g", "parameters": {"type": "object", "properties": {"x": {"multipleOf": 2}}}}}])";
+  EXPECT_EQ(begins("", R"("guided_regex": "ab")"), "a");
+  EXPECT_EQ(begins("think", R"("guided_regex": "ab")"), "a<") << "thoughts, or none";
+  EXPECT_EQ(begins("think", R"("guided_regex": "ab")", "x<think>\n"), "ab<{[\n") << "the thought goes on";
+  EXPECT_EQ(begins("think", R"("guided_regex": "ab")", "<think>\n\n</think>\n\n"), "a");
+  EXPECT_EQ(begins("mistral", tools), "ab<{[\n") << "auto: nothing is held to anything";
+  const std::string named = R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})";
+  EXPECT_EQ(begins("mistral", tools + named, "</think>"), "[");
+  EXPECT_EQ(begins("mistral", tools + named), "<[");
+  const std::string allowed = R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required",
+      "tools": [{"type": "function", "function": {"name": "f"}}]}})";
+  EXPECT_EQ(begins("mistral", tools + allowed, "</think>"), "[");
+  EXPECT_EQ(begins("mistral", R"("tools": [{"type": "function", "function": {"name": "f"}}], "guided_regex": "ab")",
+                   "</think>"),
+            "a[")
+      << "text or calls";
+  const std::string bad = begins("mistral", tools + R"(, "tool_choice": "required")");
+  EXPECT_TRUE(bad.starts_with("tools[1].function.parameters: ") && bad.find("multipleOf") != std::string::npos) << bad;
+  EXPECT_TRUE(begins("think", tools + named).starts_with("tool_choice: "));
+  EXPECT_TRUE(begins("think", tools + R"(, "guided_regex": "ab")").starts_with("tools: "));
 }
 
 }  // namespace

@@ -69,6 +69,40 @@ TEST_F(PromptTest, RefusesToolsThatTheTemplateDoesNotShow) {
   EXPECT_EQ(text(), "<turn>tool:look<end>a");
 }
 
+TEST_F(PromptTest, RefusesVariablesThatAreTheModels) {
+  model.special_tokens = {{"bos_token", "<bos>"}};
+  const ApiError error = prepare(Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}],
+      "chat_template_kwargs": {"bos_token": "x"}})");
+  EXPECT_EQ(error.param, "chat_template_kwargs.bos_token");
+}
+
+// A renderer that tells the model what is asked of the answer.
+TEST_F(PromptTest, RenderersSeeWhatIsAskedOfTheAnswer) {
+  struct Telling final : text::ChatRenderer {
+    Result<text::RenderedPrompt> render(const text::ChatContext& context) const override {
+      const std::string tools = context.tools.is_array() ? "+" : "-";
+      return text::RenderedPrompt{
+          {{tools + dump_json(context.tool_choice) + dump_json(context.response_format), true}}};
+    }
+    const std::string& name() const override { return name_; }
+    std::string name_ = "telling";
+  } telling;
+  model.chat_template = &telling;
+  const auto prompt = [&](const std::string& fields) {
+    const ApiError error =
+        prepare(Endpoint::kChat, R"({"messages": [{"role": "user", "content": "a"}])" + fields + "}");
+    EXPECT_TRUE(error.ok()) << error.message;
+    return text();
+  };
+  EXPECT_EQ(prompt(""), "-nullnull");
+  EXPECT_EQ(prompt(R"(, "response_format": {"type": "text"})"), "-nullnull");
+  EXPECT_EQ(prompt(R"(, "response_format": {"type": "json_object"})"), R"(-null{"type":"json_object"})");
+  EXPECT_EQ(prompt(R"(, "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none")"),
+            R"(-"none"null)");
+  EXPECT_EQ(prompt(R"(, "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto")"),
+            R"(+"auto"null)");
+}
+
 TEST_F(PromptTest, ADeveloperIsTheSystemWhereTheTemplateKnowsNone) {
   const text::ChatTemplate strict = fake::chat_template(
       "{% for m in messages %}{% if m.role in ['system', 'user'] %}{{ m.role }}:{{ m.content }};{% endif %}{% endfor "

@@ -173,6 +173,10 @@ Result<ChatFormatFile> read_file(const Json& document, const std::string& name) 
   }
   Table answer = FL_TRY(file.table("answer"));
   FL_TRY(answer.strings("prompt_end", out.format.prompt_end));
+  FL_TRY(answer.string("text_begin", out.format.text_begin));
+  FL_TRY(answer.string("text_end", out.format.text_end));
+  FL_TRY(answer.string("before_calls", out.format.before_calls));
+  FL_TRY(answer.string("after_thinking", out.format.after_thinking));
   FL_TRY(answer.patterns("dropped", out.format.dropped));
   for (const Pattern& one : out.format.dropped) {
     if (one.has_body || one.opener().empty()) return answer.wrong("dropped", "text, perhaps with {any} in it,");

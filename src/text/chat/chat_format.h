@@ -46,6 +46,9 @@ struct ChatFormat {
   std::vector<ThinkingMarks> thinking;
   std::vector<Pattern> dropped;         // marks without a meaning of their own
   std::vector<std::string> prompt_end;  // what ends a prompt and is the beginning of an answer's first mark
+  // How an answer should be written (text/chat/answer_structure.h): around its text, in front of its calls, and behind
+  // its thoughts.
+  std::string text_begin, text_end, before_calls, after_thinking;
   std::optional<CallSyntax> calls;
   // Template variables that take "low", "medium", …, and those that turn thinking on and off; a model knows a few of
   // them at most, which only its prompts tell.

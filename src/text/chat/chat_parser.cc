@@ -50,11 +50,28 @@ void ChatParser::continue_from(std::string_view prompt_end) {
   advance(false);
 }
 
+void ChatParser::continue_message(std::string_view text) {
+  continues_message_ = true;
+  continue_from(text);
+  std::vector<ChatPart> parts = parts_.take();
+  const auto last = std::find_if(parts.rbegin(), parts.rend(), [](const ChatPart& part) {
+    return part.kind == Kind::kCall || part.kind == Kind::kCallEnd;
+  });
+  if (last == parts.rend() || last->kind == Kind::kCallEnd) return;
+  carried_.assign(std::make_move_iterator(last.base() - 1), std::make_move_iterator(parts.end()));
+}
+
+std::vector<ChatPart> ChatParser::take_parts() {
+  std::vector<ChatPart> out = std::exchange(carried_, {});
+  for (ChatPart& part : parts_.take()) out.push_back(std::move(part));
+  return out;
+}
+
 std::vector<ChatPart> ChatParser::push(std::string_view text) {
   held_ += text;
   advance(false);
   held_.erase(0, std::exchange(at_, 0));
-  return parts_.take();
+  return take_parts();
 }
 
 std::vector<ChatPart> ChatParser::finish(bool complete) {
@@ -68,7 +85,7 @@ std::vector<ChatPart> ChatParser::finish(bool complete) {
     }
   }
   at_ = held_.size();
-  return parts_.take();
+  return take_parts();
 }
 
 void ChatParser::advance(bool over) {
@@ -120,6 +137,10 @@ void ChatParser::drop(size_t length) {
 
 void ChatParser::pass(size_t length) {
   const size_t skipped = std::min(unseen_, length);
+  if (continues_message_ && skip_blanks(rest().substr(0, skipped)) < skipped) {
+    flow().begun = true;
+    flow().after_mark = false;
+  }
   if (length > skipped) write(flow(), rest().substr(skipped, length - skipped));
   drop(length);
 }

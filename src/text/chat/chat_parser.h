@@ -33,6 +33,10 @@ class ChatParser {
   // The prompt's end that the answer goes on from (ChatFormat::open_end). Before any push().
   void continue_from(std::string_view prompt_end);
 
+  // The answer goes on a message whose text so far is this: what stands in it is no output, but for a call that it
+  // breaks off in, which comes back from its beginning. In place of continue_from().
+  void continue_message(std::string_view text);
+
   std::vector<ChatPart> push(std::string_view text);
   // The answer is over: the model ended it (`complete`), or it was cut. What was held back is text if it became nothing
   // else; a call keeps the arguments it has.
@@ -70,6 +74,7 @@ class ChatParser {
   void write(Flow& flow, std::string_view text);
   void pass(size_t length);  // the front of rest() is text
   void drop(size_t length);
+  std::vector<ChatPart> take_parts();
   void mark();
   void note_first(std::string_view mark);
   Flow& flow() { return in_thoughts() ? thoughts_ : content_; }
@@ -91,6 +96,8 @@ class ChatParser {
   std::string held_;
   size_t at_ = 0;      // of held_: what is before has been dealt with
   size_t unseen_ = 0;  // bytes at the front of rest() that came from the prompt and are no output
+  bool continues_message_ = false;
+  std::vector<ChatPart> carried_;  // of a call that the message broke off in
 };
 
 }  // namespace firstlight::text

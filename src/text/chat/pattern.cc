@@ -55,9 +55,18 @@ void add_char(std::vector<PatternPart>& parts, char c) {
   parts.back().text += c;
 }
 
-void drop_outer_space(std::vector<PatternPart>& parts, bool front, bool back) {
-  if (back && !parts.empty() && parts.back().kind == Kind::kSpace) parts.pop_back();
-  if (front && !parts.empty() && parts.front().kind == Kind::kSpace) parts.erase(parts.begin());
+std::string drop_space_behind(std::vector<PatternPart>& parts) {
+  if (parts.empty() || parts.back().kind != Kind::kSpace) return "";
+  std::string space = std::move(parts.back().text);
+  parts.pop_back();
+  return space;
+}
+
+std::string drop_space_before(std::vector<PatternPart>& parts) {
+  if (parts.empty() || parts.front().kind != Kind::kSpace) return "";
+  std::string space = std::move(parts.front().text);
+  parts.erase(parts.begin());
+  return space;
 }
 
 Status check(const Pattern& pattern) {
@@ -147,8 +156,12 @@ Result<Pattern> Pattern::parse(std::string_view source) {
   }
   // Bodies but values skip white space around themselves; what stands around a whole call belongs to nobody.
   const bool is_value = out.has_body && out.body == Hole::kValue;
-  drop_outer_space(out.head, true, out.has_body && !is_value);
-  drop_outer_space(out.tail, out.has_body && !is_value, true);
+  if (out.has_body && !is_value) {
+    out.before_body = drop_space_behind(out.head);
+    out.after_body = drop_space_before(out.tail);
+  }
+  drop_space_before(out.head);
+  drop_space_behind(out.tail);
   FL_TRY(check(out));
   return out;
 }

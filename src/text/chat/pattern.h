@@ -49,6 +49,7 @@ struct Pattern {
   std::vector<PatternPart> head, tail;  // before and after the body; without one all is head
   bool has_body = false;
   Hole body = Hole::kAny;
+  std::string before_body, after_body;  // white space as written there, which is skipped where it is read
 
   // Where it can begin: its first literal, or "" when it begins with a hole.
   std::string_view opener() const;

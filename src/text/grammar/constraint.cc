@@ -44,7 +44,9 @@ Result<Grammar> regex_grammar(const std::string& text) {
   return grammar;
 }
 
-Result<Grammar> parse(const ConstraintSpec& spec) {
+}  // namespace
+
+Result<Grammar> parse_constraint(const ConstraintSpec& spec, const ControlTokens& tokens) {
   if (spec.text.size() > kMostTextBytes) {
     return invalid_argument(std::to_string(spec.text.size()) + " bytes, at most " + std::to_string(kMostTextBytes) +
                             " wanted");
@@ -60,14 +62,14 @@ Result<Grammar> parse(const ConstraintSpec& spec) {
       return choice_grammar(spec.text);
     case ConstraintSpec::Kind::kGrammar:
       return parse_ebnf(spec.text);
+    case ConstraintSpec::Kind::kStructure:
+      return compile_structure(spec.text, tokens);
   }
   return internal_error("a kind of constraint that is none");
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const Automaton>> compile_automaton(const ConstraintSpec& spec) {
-  const Grammar grammar = FL_TRY(parse(spec));
+Result<std::shared_ptr<const Automaton>> compile_automaton(const ConstraintSpec& spec, const ControlTokens& tokens) {
+  const Grammar grammar = FL_TRY(parse_constraint(spec, tokens));
   return std::shared_ptr<const Automaton>(std::make_shared<Automaton>(FL_TRY(Automaton::compile(grammar))));
 }
 
@@ -82,14 +84,23 @@ struct ConstraintCompiler::Impl {
   Tokenizer tokenizer;
   std::shared_ptr<TableBudget> budget = std::make_shared<TableBudget>();
   std::mutex mutex;
-  std::shared_ptr<const TokenTexts> texts;  // made for the first constraint
-  std::list<Kept> kept;                     // lately used first
+  std::shared_ptr<const TokenTexts> texts;              // made for the first constraint
+  std::unique_ptr<const ControlTokens> control_tokens;  // made for the first structure
+  std::list<Kept> kept;                                 // lately used first
   size_t kept_bytes = 0;
 
   Result<std::shared_ptr<const TokenTexts>> token_texts() {
     const std::scoped_lock lock(mutex);
     if (!texts) texts = FL_TRY(TokenTexts::build(tokenizer));
     return texts;
+  }
+
+  const ControlTokens& tokens_for(ConstraintSpec::Kind kind) {
+    static const ControlTokens kNone;
+    if (kind != ConstraintSpec::Kind::kStructure) return kNone;
+    const std::scoped_lock lock(mutex);
+    if (!control_tokens) control_tokens = std::make_unique<const ControlTokens>(tokenizer);
+    return *control_tokens;
   }
 
   std::shared_ptr<const CompiledConstraint> find(const Key& key) {
@@ -121,7 +132,7 @@ ConstraintCompiler::~ConstraintCompiler() = default;
 Result<std::shared_ptr<const Constraint>> ConstraintCompiler::compile(const ConstraintSpec& spec) {
   Impl::Key key(spec.kind, spec.text);
   if (auto known = impl_->find(key)) return std::shared_ptr<const Constraint>(std::move(known));
-  auto automaton = FL_TRY(compile_automaton(spec));
+  auto automaton = FL_TRY(compile_automaton(spec, impl_->tokens_for(spec.kind)));
   const auto constraint =
       std::make_shared<const CompiledConstraint>(std::move(automaton), FL_TRY(impl_->token_texts()), impl_->budget);
   impl_->keep(std::move(key), constraint);

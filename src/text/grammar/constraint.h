@@ -22,6 +22,7 @@ struct ConstraintSpec {
     kRegex,       // text: a regular expression, of the whole output
     kChoice,      // text: a JSON array of strings
     kGrammar,     // text: a grammar (ebnf.h)
+    kStructure,   // text: JSON, these and more put together (structure.h)
   };
   Kind kind = Kind::kJsonObject;
   std::string text;
@@ -34,12 +35,6 @@ class Constraint {
   // Follows one output from its first token on; `at_start` false: from within a text.
   virtual std::shared_ptr<request::TokenMask> make_mask(bool at_start = true) const = 0;
 };
-
-// The mask (made for within a text), holding from the token on after the one that completes `marker` ("</think>"):
-// before, everything may come but the tokens that end the output. An empty marker gives the mask itself. What a token
-// has after the marker is no part of the constrained text.
-std::shared_ptr<request::TokenMask> hold_after(std::shared_ptr<request::TokenMask> mask, const Tokenizer& tokenizer,
-                                               const std::string& marker);
 
 // One per tokenizer; any number of threads. Compiling is bounded in time and memory whatever the text.
 class ConstraintCompiler {

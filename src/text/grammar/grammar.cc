@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/unicode.h"
+
 namespace firstlight::text::grammar {
 namespace {
 
@@ -137,6 +139,52 @@ ExprId Grammar::shared(std::string name, ExprId body) {
   const RuleId rule = add_rule(std::move(name));
   define(rule, body);
   return call(rule);
+}
+
+ExprId Grammar::import(const Grammar& other) {
+  if (exprs_.empty()) exprs_.emplace_back();  // add() would put it in front of what is counted from here
+  if (status_.ok()) status_ = other.status_;
+  const auto first_expr = static_cast<ExprId>(exprs_.size());
+  const auto first_rule = static_cast<RuleId>(rules_.size());
+  for (Expr expr : other.exprs_) {
+    size_t cost = expr.text.size() + 4 * expr.ranges.size() + expr.parts.size() + expr.texts.size();
+    for (const std::string& text : expr.texts) cost += text.size();
+    for (ExprId& part : expr.parts) part += first_expr;
+    if (expr.kind == Expr::Kind::kCall) expr.rule += first_rule;
+    add(std::move(expr), cost);
+  }
+  for (Rule rule : other.rules_) {
+    if (rule.body >= 0) rule.body += first_expr;
+    rules_.push_back(std::move(rule));
+  }
+  return call(first_rule + other.root_);
+}
+
+ExprId text_without(Grammar& grammar, std::string_view mark) {
+  std::vector<char32_t> points;
+  std::vector<std::string> beginnings;  // of the mark, without itself
+  for (size_t pos = 0; pos < mark.size();) {
+    const CodePoint point = decode_utf8(mark, pos);
+    points.push_back(point.value);
+    pos += point.length;
+    if (pos < mark.size()) beginnings.emplace_back(mark.substr(0, pos));
+  }
+  const auto but = [&](char32_t c) { return grammar.chars(complement({{points[0], points[0]}, {c, c}})); };
+  const ExprId plain = but(points[0]);
+  const bool is_once = std::count(points.begin(), points.end(), points[0]) == 1;
+  if (!is_once || points.size() == 1) return grammar.repeat(plain, 0, kUnbounded);  // a little narrower
+  // A beginning of the mark breaks off with another character, or with another beginning.
+  ExprId broken = but(points.back());
+  for (size_t i = points.size() - 1; i-- > 1;) {
+    std::string one;
+    append_utf8(one, points[i]);
+    broken = grammar.choice({but(points[i]), grammar.sequence({grammar.text(one), broken})});
+  }
+  std::string first;
+  append_utf8(first, points[0]);
+  const ExprId again = grammar.repeat(grammar.one_of(std::move(beginnings)), 0, kUnbounded);
+  const ExprId stretch = grammar.choice({plain, grammar.sequence({again, grammar.text(first), broken})});
+  return grammar.sequence({grammar.repeat(stretch, 0, kUnbounded), again});
 }
 
 }  // namespace firstlight::text::grammar

@@ -64,6 +64,9 @@ class Grammar {
   // A rule of this body, called: for what is used in many places.
   ExprId shared(std::string name, ExprId body);
 
+  // All of another grammar, as a call of its root.
+  ExprId import(const Grammar& other);
+
   const Expr& expr(ExprId id) const { return exprs_[static_cast<size_t>(id)]; }
   const std::vector<Rule>& rules() const { return rules_; }
   RuleId root() const { return root_; }
@@ -81,6 +84,10 @@ class Grammar {
   size_t left_;
   Status status_;
 };
+
+// Any text in front of the first `mark` (not empty): the text and the mark behind it have the mark nowhere but at their
+// end.
+ExprId text_without(Grammar& grammar, std::string_view mark);
 
 // Sorted, joined, without surrogates and what is beyond Unicode.
 std::vector<CharRange> tidy_ranges(std::vector<CharRange> ranges);

@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "text/grammar/json_number.h"
 #include "text/grammar/json_text.h"
-#include "text/grammar/regex_syntax.h"
 #include "text/grammar/schema_merge.h"
 
 namespace firstlight::text::grammar {
@@ -64,7 +63,8 @@ std::string pointer_part(const std::string& name) {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const Json& document) : document_(document), merger_(document), text_(grammar_) {}
+  SchemaCompiler(const Json& document, StringSpelling strings)
+      : document_(document), merger_(document), text_(grammar_, std::move(strings)) {}
 
   Result<Grammar> compile() {
     grammar_.set_root(rule_of("#"));
@@ -255,9 +255,9 @@ class SchemaCompiler {
                                              "'; date, time, date-time, duration, uuid, email, hostname, ipv4 and uri "
                                              "are known"));
       }
-      auto body = parse_regex(grammar_, found->get<std::string>(), {Alphabet::kJsonString, true});
+      auto body = text_.pattern(found->get<std::string>(), true);
       if (!body.ok()) return fault(keyword_at, body.status());
-      return grammar_.sequence({grammar_.text("\""), *body, grammar_.text("\"")});
+      return *body;
     }
     return text_.string(min, max);
   }
@@ -420,9 +420,9 @@ class SchemaCompiler {
 
 }  // namespace
 
-Result<Grammar> compile_json_schema(std::string_view schema_json) {
+Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings) {
   const Json document = FL_TRY(parse_json(schema_json).with_context("JSON Schema"));
-  return SchemaCompiler(document).compile();
+  return SchemaCompiler(document, std::move(strings)).compile();
 }
 
 Grammar json_object_grammar() {

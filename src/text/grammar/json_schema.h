@@ -8,11 +8,13 @@
 #include <string_view>
 
 #include "text/grammar/grammar.h"
+#include "text/grammar/json_text.h"
 
 namespace firstlight::text::grammar {
 
-// Errors: kInvalidArgument (malformed, nothing is allowed, too large) and kUnsupported.
-Result<Grammar> compile_json_schema(std::string_view schema_json);
+// `strings`: how the strings in the documents are written. Errors: kInvalidArgument (malformed, nothing is allowed, too
+// large) and kUnsupported.
+Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings = {});
 
 // Any JSON object.
 Grammar json_object_grammar();

@@ -48,7 +48,70 @@ std::string format_pattern(std::string_view name) {
   return "";
 }
 
+const std::vector<CharRange> kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+
+bool is_word(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  });
+}
+
 }  // namespace
+
+JsonText::JsonText(Grammar& grammar, StringSpelling strings) : grammar_(grammar), strings_(std::move(strings)) {
+  if (!strings_.mark.empty()) barred_ = decode_utf8(strings_.mark, 0).value;
+  characters_ = strings_.plain ? std::vector<CharRange>{{0, kLastCodePoint}} : kPlain;
+  if (barred_ != 0) characters_ = intersect(characters_, complement({{barred_, barred_}}));
+  key_characters_ = strings_.plain ? kWord : characters_;
+}
+
+ExprId JsonText::quoted(ExprId body) {
+  const ExprId quote = grammar_.text(strings_.plain ? strings_.quote : "\"");
+  return grammar_.sequence({quote, body, quote});
+}
+
+ExprId JsonText::plain_string(int32_t min, int32_t max) {
+  const bool any = min == 0 && max == kUnbounded;
+  if (any && string_ >= 0) return string_;
+  const ExprId body = any && !strings_.mark.empty() ? text_without(grammar_, strings_.mark)
+                                                    : grammar_.repeat(grammar_.chars(characters_), min, max);
+  if (!any) return quoted(body);
+  string_ = grammar_.shared("a string", quoted(body));
+  return string_;
+}
+
+// The inside of a JSON string. What may be the beginning of the mark is written as an escape.
+std::string JsonText::spelled(const std::string& text) const {
+  std::string out;
+  for (size_t pos = 0; pos < text.size();) {
+    const CodePoint point = decode_utf8(text, pos);
+    if (point.value == barred_ && barred_ != 0 && barred_ < 0x10000) {
+      out += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) out += "0123456789abcdef"[(barred_ >> shift) & 15];
+    } else {
+      out += json_spelled(std::string_view(text).substr(pos, point.length));
+    }
+    pos += point.length;
+  }
+  return out;
+}
+
+ExprId JsonText::string_constant(const std::string& text) {
+  if (!strings_.plain) return grammar_.text('"' + spelled(text) + '"');
+  const bool has_mark = !strings_.mark.empty() && text.find(strings_.mark) != std::string::npos;
+  return has_mark ? grammar_.nothing() : quoted(grammar_.text(text));
+}
+
+ExprId JsonText::any_key() {
+  return strings_.plain ? grammar_.repeat(grammar_.chars(kWord), 1, kUnbounded) : string(0, kUnbounded);
+}
+
+Result<ExprId> JsonText::pattern(std::string_view regex, bool search) {
+  const Alphabet alphabet = strings_.plain ? Alphabet::kText : Alphabet::kJsonString;
+  auto body = parse_regex(grammar_, regex, {.alphabet = alphabet, .search = search, .without = barred_});
+  if (!body.ok()) return body;
+  return quoted(*body);
+}
 
 ExprId JsonText::comma() {
   if (comma_ < 0) comma_ = grammar_.sequence({grammar_.text(","), grammar_.optional(grammar_.text(" "))});
@@ -84,11 +147,11 @@ ExprId JsonText::escape() {
 }
 
 ExprId JsonText::string(int32_t min, int32_t max) {
+  if (strings_.plain) return plain_string(min, max);
   const bool any = min == 0 && max == kUnbounded;
   if (any && string_ >= 0) return string_;
-  if (character_ < 0) character_ = grammar_.choice({grammar_.chars(kPlain), escape()});
-  const ExprId whole =
-      grammar_.sequence({grammar_.text("\""), grammar_.repeat(character_, min, max), grammar_.text("\"")});
+  if (character_ < 0) character_ = grammar_.choice({grammar_.chars(characters_), escape()});
+  const ExprId whole = quoted(grammar_.repeat(character_, min, max));
   if (!any) return whole;
   string_ = grammar_.shared("a string", whole);
   return string_;
@@ -126,8 +189,8 @@ ExprId JsonText::list_of(ExprId item, std::string_view open, std::string_view cl
 ExprId JsonText::any_value() {
   if (value_ >= 0) return grammar_.call(value_);
   value_ = grammar_.add_rule("a value");
-  object_ = grammar_.shared(
-      "an object", list_of(grammar_.sequence({string(0, kUnbounded), colon(), grammar_.call(value_)}), "{", "}"));
+  object_ =
+      grammar_.shared("an object", list_of(grammar_.sequence({any_key(), colon(), grammar_.call(value_)}), "{", "}"));
   array_ = grammar_.shared("an array", list_of(grammar_.call(value_), "[", "]"));
   grammar_.define(value_, grammar_.choice({object_, array_, string(0, kUnbounded), any_number(),
                                            grammar_.one_of({"true", "false", "null"})}));
@@ -148,8 +211,8 @@ ExprId JsonText::one_of(const Json& values) {
   std::vector<ExprId> ways;
   std::vector<std::string> strings;
   for (const Json& value : values) {
-    if (value.is_string()) {
-      strings.push_back('"' + json_spelled(value.get_ref<const std::string&>()) + '"');
+    if (value.is_string() && !strings_.plain) {
+      strings.push_back('"' + spelled(value.get_ref<const std::string&>()) + '"');
     } else {
       ways.push_back(constant(value));
     }
@@ -158,10 +221,13 @@ ExprId JsonText::one_of(const Json& values) {
   return grammar_.choice(std::move(ways));
 }
 
-ExprId JsonText::key(const std::string& name) { return constant(Json(name)); }
+ExprId JsonText::key(const std::string& name) {
+  if (!strings_.plain) return string_constant(name);
+  return is_word(name) ? grammar_.text(name) : grammar_.nothing();
+}
 
 ExprId JsonText::constant(const Json& value) {
-  if (value.is_string()) return grammar_.text('"' + json_spelled(value.get_ref<const std::string&>()) + '"');
+  if (value.is_string()) return string_constant(value.get<std::string>());
   if (!value.is_structured()) return grammar_.text(dump_json(value));
   std::vector<ExprId> parts = {grammar_.text(value.is_object() ? "{" : "[")};
   for (const auto& [name, member] : value.items()) {
@@ -176,7 +242,7 @@ ExprId JsonText::constant(const Json& value) {
 // A tree of the names by code points; from each place on, whatever leaves the tree may go on freely, and a text may end
 // where no name does.
 ExprId JsonText::other_key(const std::vector<std::string>& names) {
-  if (names.empty()) return string(0, kUnbounded);
+  if (names.empty()) return any_key();
   struct Place {
     std::map<char32_t, size_t> next;
     bool is_name = false;
@@ -193,7 +259,7 @@ ExprId JsonText::other_key(const std::vector<std::string>& names) {
     }
     places[at].is_name = true;
   }
-  const ExprId anything = grammar_.repeat(grammar_.chars(kPlain), 0, kUnbounded);
+  const ExprId anything = grammar_.repeat(grammar_.chars(key_characters_), 0, kUnbounded);
   std::vector<RuleId> rules;
   for (size_t i = 0; i < places.size(); ++i) rules.push_back(grammar_.add_rule("another key"));
   for (size_t i = 0; i < places.size(); ++i) {
@@ -201,22 +267,20 @@ ExprId JsonText::other_key(const std::vector<std::string>& names) {
     std::vector<CharRange> taken;
     for (const auto& [c, target] : places[i].next) {
       taken.push_back({c, c});
-      if (intersect(kPlain, {{c, c}}).empty()) continue;  // a name that needs an escape
+      if (intersect(key_characters_, {{c, c}}).empty()) continue;  // a name that needs an escape
       ways.push_back(grammar_.sequence({grammar_.chars({{c, c}}), grammar_.call(rules[target])}));
     }
-    ways.push_back(grammar_.sequence({grammar_.chars(intersect(kPlain, complement(taken))), anything}));
-    if (!places[i].is_name) ways.push_back(grammar_.text(""));
+    ways.push_back(grammar_.sequence({grammar_.chars(intersect(key_characters_, complement(taken))), anything}));
+    if (!places[i].is_name && (i > 0 || !strings_.plain)) ways.push_back(grammar_.text(""));
     grammar_.define(rules[i], grammar_.choice(std::move(ways)));
   }
-  return grammar_.sequence({grammar_.text("\""), grammar_.call(rules[0]), grammar_.text("\"")});
+  return strings_.plain ? grammar_.call(rules[0]) : quoted(grammar_.call(rules[0]));
 }
 
 std::optional<Result<ExprId>> JsonText::format(std::string_view name) {
-  const std::string pattern = format_pattern(name);
-  if (pattern.empty()) return std::nullopt;
-  auto body = parse_regex(grammar_, pattern, {.alphabet = Alphabet::kJsonString});
-  if (!body.ok()) return body;
-  return grammar_.sequence({grammar_.text("\""), *body, grammar_.text("\"")});
+  const std::string regex = format_pattern(name);
+  if (regex.empty()) return std::nullopt;
+  return pattern(regex, false);
 }
 
 }  // namespace firstlight::text::grammar

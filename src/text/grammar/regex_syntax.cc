@@ -73,8 +73,18 @@ class RegexParser {
     pos_ += point.length;
     return point.value;
   }
-  ExprId any_text() {
-    return grammar_.repeat(spelled_chars(grammar_, {{0, kLastCodePoint}}, options_.alphabet), 0, kUnbounded);
+  ExprId any_text() { return grammar_.repeat(chars({{0, kLastCodePoint}}), 0, kUnbounded); }
+  ExprId chars(std::vector<CharRange> ranges) {
+    if (options_.without != 0) ranges = intersect(ranges, complement({{options_.without, options_.without}}));
+    return spelled_chars(grammar_, std::move(ranges), options_.alphabet);
+  }
+  ExprId literal(const std::string& text) {
+    for (size_t pos = 0; options_.without != 0 && pos < text.size();) {
+      const CodePoint point = decode_utf8(text, pos);
+      if (point.value == options_.without) return grammar_.nothing();
+      pos += point.length;
+    }
+    return grammar_.text(options_.alphabet == Alphabet::kText ? text : json_spelled(text));
   }
 
   Result<ExprId> alternatives(int depth) {
@@ -91,7 +101,7 @@ class RegexParser {
     std::string text;  // characters that no repeat follows
     const auto flush = [&] {
       if (text.empty()) return;
-      parts.push_back(grammar_.text(options_.alphabet == Alphabet::kText ? text : json_spelled(text)));
+      parts.push_back(literal(text));
       text.clear();
     };
     const bool holds_start = depth == 0 && take("^");
@@ -109,8 +119,7 @@ class RegexParser {
         continue;
       }
       flush();
-      const ExprId part =
-          atom.character ? spelled_chars(grammar_, {{*atom.character, *atom.character}}, options_.alphabet) : atom.expr;
+      const ExprId part = atom.character ? chars({{*atom.character, *atom.character}}) : atom.expr;
       parts.push_back(repeat ? grammar_.repeat(part, repeat->first, repeat->second) : part);
     }
     flush();
@@ -146,9 +155,7 @@ class RegexParser {
     }
   }
 
-  Atom set(std::vector<CharRange> ranges) {
-    return {std::nullopt, spelled_chars(grammar_, std::move(ranges), options_.alphabet)};
-  }
+  Atom set(std::vector<CharRange> ranges) { return {std::nullopt, chars(std::move(ranges))}; }
 
   Result<Atom> parse_group(int depth) {
     for (const char* ahead : {"(?=", "(?!", "(?<=", "(?<!"}) {

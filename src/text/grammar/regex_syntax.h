@@ -25,6 +25,7 @@ struct RegexOptions {
   // false: the expression is the whole text, and ^ and $ change nothing. true: it has to be found somewhere in the
   // text, except where ^ and $ hold its ends.
   bool search = false;
+  char32_t without = 0;  // a character that the text may not have; 0: all may be in it
 };
 
 // Errors: kInvalidArgument (malformed) and kUnsupported, with the byte's place in the pattern.

@@ -79,7 +79,9 @@ Status ConstraintMask::apply(std::span<uint8_t> allowed) {
   const bool may_end = table_->matcher().may_end(state_);
   for (const int32_t token : stops_) {
     if (token < 0 || static_cast<size_t>(token) >= allowed.size()) continue;
-    allowed[static_cast<size_t>(token)] = may_end ? 1 : 0;
+    // A mark of the structure itself ends some outputs; as text it would be part of it.
+    const bool is_wanted = may_end || (allowed[static_cast<size_t>(token)] != 0 && constraint_->texts_->is_mark(token));
+    allowed[static_cast<size_t>(token)] = is_wanted ? 1 : 0;
     any = any || may_end;
   }
   if (!any) return invalid_argument("the constraint wants text that no token of the vocabulary can spell");

@@ -8,11 +8,14 @@
 
 #include "text/grammar/constraint.h"
 #include "text/grammar/mask_table.h"
+#include "text/grammar/structure.h"
 
 namespace firstlight::text::grammar {
 
-// What ConstraintCompiler does before the vocabulary comes in.
-Result<std::shared_ptr<const Automaton>> compile_automaton(const ConstraintSpec& spec);
+// What ConstraintCompiler does before the vocabulary comes in, but for the control tokens of structures.
+Result<Grammar> parse_constraint(const ConstraintSpec& spec, const ControlTokens& tokens = {});
+Result<std::shared_ptr<const Automaton>> compile_automaton(const ConstraintSpec& spec,
+                                                           const ControlTokens& tokens = {});
 
 class CompiledConstraint final : public Constraint, public std::enable_shared_from_this<CompiledConstraint> {
  public:

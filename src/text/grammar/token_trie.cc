@@ -10,8 +10,24 @@ namespace {
 
 // Longer tokens (banners, runs of spaces) are left out: the walk keeps a state per byte.
 constexpr size_t kLongestToken = 1024;
+constexpr char kMarkByte = '\xFF';
+
+// Bytes that cannot be part of a text are those of no token.
+std::string text_bytes(std::string bytes) {
+  if (bytes.find(kMarkByte) != std::string::npos) bytes.clear();
+  return bytes;
+}
 
 }  // namespace
+
+bool is_mark_token(const Tokenizer& tokenizer, int32_t id) {
+  return tokenizer.is_token(id) && tokenizer.unk_id() != id && (tokenizer.is_special(id) || tokenizer.is_control(id));
+}
+
+std::string mark_bytes(int32_t id) {
+  const auto seven = [id](int shift) { return static_cast<char>(0x80 | ((id >> shift) & 0x7F)); };
+  return {kMarkByte, seven(14), seven(7), seven(0)};
+}
 
 TokenTrie::TokenTrie(std::vector<Token> tokens) {
   std::erase_if(tokens, [](const Token& token) { return token.bytes.empty() || token.bytes.size() > kLongestToken; });
@@ -69,10 +85,13 @@ Result<std::shared_ptr<const TokenTexts>> TokenTexts::build(const Tokenizer& tok
   texts->vocab_size_ = tokenizer.vocab_size();
   std::vector<std::string> start, middle;
   for (int32_t id = 0; id < texts->vocab_size_; ++id) {
-    const bool is_text =
-        tokenizer.is_token(id) && !tokenizer.is_special(id) && !tokenizer.is_control(id) && tokenizer.unk_id() != id;
-    middle.push_back(is_text ? tokenizer.token_bytes(id) : "");
-    start.push_back(is_text ? tokenizer.opening_bytes({}, id) : "");
+    if (is_mark_token(tokenizer, id) || !tokenizer.is_token(id) || tokenizer.unk_id() == id) {
+      middle.push_back(is_mark_token(tokenizer, id) ? mark_bytes(id) : "");
+      start.push_back(middle.back());
+      continue;
+    }
+    middle.push_back(text_bytes(tokenizer.token_bytes(id)));
+    start.push_back(text_bytes(tokenizer.opening_bytes({}, id)));
   }
   texts->differs_ = start != middle;
   if (texts->differs_) {

@@ -46,8 +46,14 @@ class TokenTrie {
   uint32_t max_depth_ = 0;
 };
 
+// Whether the token is a mark, not text: special and control tokens.
+bool is_mark_token(const Tokenizer& tokenizer, int32_t id);
+// What stands for it in a grammar: 0xFF, which is in no UTF-8, and three bytes of the id.
+std::string mark_bytes(int32_t id);
+
 // A tokenizer's tokens as constraints see them: bytes in the middle of a text, and at its start where that differs (a
-// leading space is dropped there by many). Control and special tokens are no text and never part of constrained output.
+// leading space is dropped there by many). Control and special tokens are no text: their bytes here are ones that no
+// text has, so that they come where a structure (structure.h) asks for them and nowhere else.
 class TokenTexts {
  public:
   // Errors: kUnsupported for a tokenizer whose texts are not its tokens' bytes joined.
@@ -61,6 +67,7 @@ class TokenTexts {
   std::span<const int32_t> empty_at_start() const { return empty_at_start_; }
   // After such a token the next one still counts as the first.
   bool starts_after_empty() const { return starts_after_empty_; }
+  bool is_mark(int32_t id) const { return middle_.of(id).starts_with('\xFF'); }
   int32_t vocab_size() const { return vocab_size_; }
   size_t size_bytes() const;
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "text/chat/call_frames.h"
 #include "text/chat/chat_parser.h"
 #include "text/chat/loose_value.h"
 #include "text/chat/pattern.h"
@@ -119,54 +118,6 @@ TEST(ChatValues, TypesFollowTheSchema) {
   EXPECT_EQ(value("twelve", kInteger), "\"twelve\"");
   EXPECT_EQ(value("[1]", 0), "[1]");
   EXPECT_EQ(value("\"x\"", 0), R"("\"x\"")");
-}
-
-// Arguments in a frame are a call, in every format that has frames.
-TEST(ChatValues, FramesAreCalls) {
-  const Json tools = parse_json(R"([{"name": "f", "parameters": {"type": "object", "properties": {"s":
-    {"$ref": "#/$defs/t"}}, "$defs": {"t": {"type": "string"}}}}, {"name": "g"}])")
-                         .value();
-  const auto set = std::make_shared<const ToolSet>(tools);
-  const auto files = shipped_chat_formats().value();
-  int num_framed = 0;
-  for (const ChatFormatFile& file : files) {
-    if (!file.format.calls) continue;
-    SCOPED_TRACE(file.format.name);
-    const auto frames = call_frames(*file.format.calls, *set, "");
-    if (!frames.ok()) {
-      EXPECT_EQ(frames.code(), StatusCode::kUnsupported);
-      continue;
-    }
-    ++num_framed;
-    ASSERT_EQ(frames->size(), 2u);
-    for (size_t i = 0; i < 2; ++i) {
-      const Json schema = parse_json((*frames)[i].schema).value();
-      // The document that the schema allows: arguments, alone or in the members that it names.
-      std::string document = R"({"s":"x"})";
-      if (schema.contains("additionalProperties")) {
-        std::string members;
-        for (const auto& [name, member] : schema["properties"].items()) {
-          const bool is_name = member.contains("const");
-          members += (members.empty() ? "" : ",") + dump_json(Json(name)) + ":" +
-                     (is_name ? dump_json(member["const"]) : document);
-        }
-        document = "{" + members + "}";
-      }
-      EXPECT_EQ(i == 0, (*frames)[i].schema.find("$defs") != std::string::npos);
-      ChatParser parser(std::make_shared<const ChatFormat>(file.format), set, {.calls = true});
-      std::vector<ChatPart> parts = parser.push((*frames)[i].before + document + (*frames)[i].after);
-      for (ChatPart& part : parser.finish(true)) parts.push_back(std::move(part));
-      ASSERT_EQ(parts.size(), 3u) << (*frames)[i].before << document << (*frames)[i].after;
-      EXPECT_EQ(parts[0].text, i == 0 ? "f" : "g");
-      EXPECT_EQ(parts[1].text, R"({"s":"x"})");
-    }
-  }
-  EXPECT_GE(num_framed, 15);
-  for (const ChatFormatFile& file : files) {
-    if (file.format.name != "hermes") continue;
-    EXPECT_EQ(call_frames(*file.format.calls, *set, "g")->size(), 1u);
-    EXPECT_EQ(call_frames(*file.format.calls, *set, "h").code(), StatusCode::kInvalidArgument);
-  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constraints as requests see them, with a small vocabulary: start and end, stop tokens, sharing and forgetting of
-// tables, limits at work, and what a model thinks first.
+// tables, limits at work, and structures.
 #include "text/grammar/constraint.h"
 
 #include <gtest/gtest.h>
@@ -160,28 +160,66 @@ TEST(Constraint, OneTextIsCompiledOnceAndThreadsMayShareIt) {
   }
 }
 
-TEST(Constraint, HoldsAfterAMark) {
+// A structure's text is the control token where one has it; other constraints never see these.
+TEST(Constraint, AStructureHasControlTokensAndFreeText) {
   const Tokenizer vocabulary = tokenizer();
   ConstraintCompiler compiler(vocabulary);
-  for (const bool as_control_token : {true, false}) {
-    auto inner = (*compiler.compile({Kind::kRegex, "ab"}))->make_mask(false);
-    const auto mask = hold_after(inner, vocabulary, "</think>");
-    mask->set_stop_tokens(std::vector<int32_t>{kEnd});
-    for (const char c : std::string_view("let me see: </thin</thi")) mask->accept(static_cast<unsigned char>(c));
-    std::vector<uint8_t> allowed(kEnd + 2, 1);
-    ASSERT_TRUE(mask->apply(allowed).ok());
-    EXPECT_EQ(std::count(allowed.begin(), allowed.end(), 1), kEnd + 1) << "all but the stop token";
-    if (as_control_token) {
-      mask->accept(kEnd + 1);
-    } else {
-      for (const char c : std::string_view("nk>")) mask->accept(static_cast<unsigned char>(c));
+  const auto mask = mask_of(compiler, Kind::kStructure, R"([{"without": "</think>"}, "</think>", {"regex": "ab"}])");
+  std::vector<uint8_t> allowed(kEnd + 2, 1);
+  ASSERT_TRUE(mask->apply(allowed).ok());
+  EXPECT_FALSE(allowed[kEnd]) << "no end within thoughts";
+  EXPECT_TRUE(allowed[kEnd + 1] && allowed['x'] && allowed['<'] && !allowed[0xFF]);
+  for (const char c : std::string_view("so: </thin</think")) mask->accept(static_cast<unsigned char>(c));
+  allowed.assign(kEnd + 2, 1);
+  ASSERT_TRUE(mask->apply(allowed).ok());
+  EXPECT_FALSE(allowed['>']) << "the mark is the token, not its letters";
+  EXPECT_TRUE(allowed['<'] && allowed['x']);
+  mask->accept(kEnd + 1);
+  EXPECT_EQ(allowed_text(*mask, vocabulary), "a ab");
+  EXPECT_FALSE(mask->is_over());
+  mask->accept(256);
+  EXPECT_TRUE(mask->is_over());
+  EXPECT_EQ(allowed_text(*mask, vocabulary), "<end>");
+  // A token that ends outputs may be the structure's own.
+  const auto ends = mask_of(compiler, Kind::kStructure, R"(["a", "<end>"])");
+  ends->accept('a');
+  EXPECT_EQ(allowed_text(*ends, vocabulary), "<end>");
+  const auto plain = mask_of(compiler, Kind::kRegex, "<end>|</think>");
+  EXPECT_EQ(allowed_text(*plain, vocabulary), "<");
+}
+
+TEST(Constraint, StructuresArePutTogether) {
+  const Tokenizer vocabulary = tokenizer();
+  const auto takes = [&](const std::string& structure, std::string_view text) {
+    ConstraintCompiler compiler(vocabulary);
+    const auto mask = mask_of(compiler, Kind::kStructure, structure);
+    for (const char c : text) {
+      std::vector<uint8_t> allowed(kEnd + 2, 1);
+      if (!mask->apply(allowed).ok() || !allowed[static_cast<unsigned char>(c)]) return false;
+      mask->accept(static_cast<unsigned char>(c));
     }
-    EXPECT_EQ(allowed_text(*mask, vocabulary), "a ab");
-    EXPECT_FALSE(mask->is_over());
-    mask->accept(256);
-    EXPECT_TRUE(mask->is_over());
-    EXPECT_EQ(allowed_text(*mask, vocabulary), "<end>");
-  }
+    std::vector<uint8_t> allowed(kEnd + 2, 1);
+    return mask->apply(allowed).ok() && allowed[kEnd] != 0;
+  };
+  const std::string members = R"x(["(", {"separated": [{"optional": "a"}, "b", {"optional": "c"}], "by": ", "}, ")"])x";
+  for (const char* text : {"(b)", "(a, b)", "(b, c)", "(a, b, c)"}) EXPECT_TRUE(takes(members, text)) << text;
+  for (const char* text : {"()", "(a)", "(a, c)", "(, b)", "(b, )", "(a b)"})
+    EXPECT_FALSE(takes(members, text)) << text;
+  const std::string all_optional = R"({"separated": [{"optional": "a"}, {"optional": "b"}], "by": ","})";
+  for (const char* text : {"", "a", "b", "a,b"}) EXPECT_TRUE(takes(all_optional, text)) << text;
+  const std::string two =
+      R"([{"any": [{"json_schema": "{\"type\": \"integer\"}"}, {"choice": "[\"x\"]"}]}, {"repeat": "."}])";
+  for (const char* text : {"12", "x", "-3..", "x."}) EXPECT_TRUE(takes(two, text)) << text;
+  for (const char* text : {"", ".", "x1", "1.5"}) EXPECT_FALSE(takes(two, text)) << text;
+  const std::string plain =
+      R"([{"json_schema": "{\"type\": \"string\"}", "spelling": {"plain": true, "mark": "</p>"}}, "</p>"])";
+  for (const char* text : {"</p>", "a <b>\n</q></</p</p>", "\"</p>"}) EXPECT_TRUE(takes(plain, text)) << text;
+  for (const char* text : {"a</p></p>", "a"}) EXPECT_FALSE(takes(plain, text)) << text;
+  ConstraintCompiler compiler(vocabulary);
+  const auto fault = [&](const char* structure) { return compiler.compile({Kind::kStructure, structure}).status(); };
+  EXPECT_EQ(fault(R"({"regex": "(", "of": "tool 'f'"})").message().find("tool 'f'"), 0u);
+  EXPECT_EQ(fault(R"({"no such": "x"})").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(fault("[1]").code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Constraint, RefusesATokenizerWhoseTextIsNotItsTokensJoined) {

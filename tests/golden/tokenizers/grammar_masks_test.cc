@@ -284,6 +284,59 @@ TEST_P(GrammarMasks, TheTokenizersOwnWayIsOpen) {
   EXPECT_GE(num_tried, GetParam().spells == 2 ? 8 : GetParam().spells);
 }
 
+// A thought, its end and a constrained text: the end is a control token, or text.
+TEST_P(GrammarMasks, AStructureHoldsBehindItsMark) {
+  std::vector<std::string> marks = {"</think>"};
+  for (int32_t id = 0; id < tokenizer_->vocab_size() && marks.size() < 2; ++id) {
+    const std::string text(tokenizer_->token_text(id));
+    if (is_mark_token(*tokenizer_, id) && text.size() > 2 && text.ends_with('>')) marks.push_back(text);
+  }
+  std::mt19937 random(13);
+  int num_tried = 0;
+  for (const std::string& mark : marks) {
+    SCOPED_TRACE(mark);
+    const Json structure = Json::array({{{"without", mark}}, mark, {{"regex", kWords}}});
+    const auto constraint = compiler_->compile({Kind::kStructure, dump_json(structure)});
+    ASSERT_TRUE(constraint.ok()) << constraint.status().message();
+    // The tokenizer's own way of writing such a text.
+    const std::string whole = "so in the" + mark + "the of";
+    const auto ids = tokenizer_->encode(whole, {.add_special = false});
+    const auto mark_id = tokenizer_->token_to_id(mark);
+    const bool is_token = mark_id && is_mark_token(*tokenizer_, *mark_id);
+    const bool is_own = ids.ok() && tokenizer_->decode(*ids, {.skip_special = false}) == whole;
+    if (is_own && (!is_token || std::find(ids->begin(), ids->end(), *mark_id) != ids->end())) {
+      ++num_tried;
+      Writer writer(*tokenizer_, **constraint);
+      for (const int32_t id : *ids) {
+        ASSERT_TRUE(writer.look());
+        ASSERT_TRUE(writer.allows(id)) << tokenizer_->token_text(id);
+        ASSERT_FALSE(writer.allows(writer.stop()) && &id < &(*ids)[3]) << "no end within the thought";
+        writer.mask().accept(id);
+      }
+      ASSERT_TRUE(writer.look());
+      EXPECT_TRUE(writer.allows(writer.stop()));
+    }
+    if (!is_token) continue;
+    for (int i = 0; i < 4; ++i) {
+      Writer writer(*tokenizer_, **constraint);
+      std::vector<int32_t> drawn;
+      for (bool is_behind = false; drawn.size() < 60 && writer.look();) {
+        const auto choices = writer.choices();
+        if (is_behind && choices.back() == writer.stop()) break;
+        const bool may_close = !is_behind && writer.allows(*mark_id) && drawn.size() > 5;
+        drawn.push_back(may_close && random() % 3 == 0 ? *mark_id : choices[random() % choices.size()]);
+        is_behind = is_behind || drawn.back() == *mark_id;
+        writer.mask().accept(drawn.back());
+      }
+      const std::string text = tokenizer_->decode(drawn, {.skip_special = false});
+      const size_t at = text.find(mark);
+      ASSERT_NE(at, std::string::npos) << text;
+      EXPECT_TRUE(matches(kWords, text.substr(at + mark.size())) || GetParam().spells < 2) << text;
+    }
+  }
+  EXPECT_GE(num_tried, GetParam().spells == 2 ? 1 : 0);
+}
+
 // Times per mask, for the table of docs/structured_output.md: --gtest_also_run_disabled_tests.
 TEST_P(GrammarMasks, DISABLED_Times) {
   using Clock = std::chrono::steady_clock;
