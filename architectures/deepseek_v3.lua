@@ -8,6 +8,7 @@ return architecture {
     architectures = { "DeepseekV3ForCausalLM", "KimiK2ForCausalLM" },
   },
   parameters = function(c) return std.deepseek.parameters(c, { default_dense = 0 }) end,
-  state = function(p) return { kv = append { latent = { 1, p.kv_rank + p.rope_dim } } } end,
+  state = function(p) return { kv = std.deepseek.state(p) } end,
   forward = std.deepseek.forward,
+  predict = std.deepseek.predict,
 }

@@ -8,6 +8,7 @@ local head = require "std.head"
 local mlp = require "std.mlp"
 local moe = require "std.moe"
 local norm = require "std.norm"
+local predict = require "std.predict"
 local rope_tables = require "std.rope"
 local deepseek = {}
 
@@ -73,24 +74,33 @@ function deepseek.parameters(c, options)
   return p
 end
 
+-- x after a layer whose scope is l. sparse: whether it has experts; i: its place in batch.state.kv.
+local function through_layer(x, l, p, batch, i, sparse, select)
+  local block = l:scope "mlp"
+  x = x + attention.mla(norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p, batch, i, select)
+  local h = norm.rms(x, l, "post_attention_layernorm", p)
+  if not sparse then return x + mlp.glu(h, block, p) end
+  x = x + moe.glu(h, block, p, moe.sigmoid_router(h, block, p))
+  if p.shared > 0 then x = x + mlp.glu(h, block:scope "shared_experts", p, p.expert_width * p.shared) end
+  return x
+end
+
 -- select(x, low, scope, layer): the rows that layer's queries see (std.attention.mla), or nil for all.
 function deepseek.forward(p, w, batch, select)
   local embedding = w("model.embed_tokens.weight", { p.vocab, p.hidden })
   local x = gather_rows(embedding, batch.tokens)
   for i = 0, p.layers - 1 do
-    local l = w:scope("model.layers." .. i)
-    local block = l:scope "mlp"
-    x = x + attention.mla(norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p, batch, i, select)
-    local h = norm.rms(x, l, "post_attention_layernorm", p)
-    if p.sparse[i] then
-      x = x + moe.glu(h, block, p, moe.sigmoid_router(h, block, p))
-      if p.shared > 0 then x = x + mlp.glu(h, block:scope "shared_experts", p, p.expert_width * p.shared) end
-    else
-      x = x + mlp.glu(h, block, p)
-    end
+    x = through_layer(x, w:scope("model.layers." .. i), p, batch, i, p.sparse[i], select)
   end
   head.skip_prediction_layers(w, p.layers, p.prediction_layers)
   return { logits = head.logits(x, w, p, batch, embedding) }
 end
+
+function deepseek.state(p) return append { latent = { 1, p.kv_rank + p.rope_dim } } end
+
+-- The layer behind the last, which predicts: sparse as that is.
+deepseek.predict = predict.nextn(deepseek.state, function(x, l, p, batch)
+  return through_layer(x, l, p, batch, 0, p.sparse[p.layers - 1])
+end)
 
 return deepseek

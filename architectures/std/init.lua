@@ -18,6 +18,7 @@ return {
   moe = require "std.moe",
   norm = require "std.norm",
   per_layer = require "std.per_layer",
+  predict = require "std.predict",
   qwen_next = require "std.qwen_next",
   rope = require "std.rope",
   towers = require "std.towers",

@@ -82,8 +82,16 @@ Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& check
                                     .fault = options.fault});
 }
 
+std::vector<ops::StateDecl> LoadedModel::states() const {
+  std::vector<ops::StateDecl> all = executor->plan().states;
+  if (predictor) all.insert(all.end(), predictor->plan().states.begin(), predictor->plan().states.end());
+  return all;
+}
+
 Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const BringUpOptions& wanted) {
   BringUpOptions options = wanted;
+  if (options.predict && options.hidden == Hidden::kNone) options.hidden = Hidden::kBeside;
+  options.intake.predict = options.predict;
   if (options.invariant) options.generated = runtime::GeneratedMode::kOff;  // they come when they are built
   const target::CpuTarget target = device::detect_cpu();
   auto loaded = std::make_unique<LoadedModel>();
@@ -98,9 +106,16 @@ Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const Bri
   ir::Graph graph = loaded->model.graph;
   if (options.hidden != Hidden::kNone) FL_TRY(add_hidden_output(graph, options.hidden == Hidden::kBeside));
   auto plan = FL_TRY(compiler::compile(std::move(graph), compile_options(options, target), &loaded->passes));
+  std::optional<plan::Plan> predictor;
+  if (loaded->model.predictor) {
+    predictor = FL_TRY(compiler::compile(*loaded->model.predictor, compile_options(options, target)));
+  }
   loaded->compile_seconds = watch.lap();
   loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads, .yields = true}));
   loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));
+  if (predictor) {
+    loaded->predictor = FL_TRY(load(*loaded->checkpoint, std::move(*predictor), *loaded->pool, options, target));
+  }
   loaded->load_seconds = watch.lap();
   return loaded;
 }

@@ -43,6 +43,7 @@ struct BringUpOptions {
   std::function<void(const runtime::StepCall&)> fault;  // as ExecutorOptions has it
   std::vector<compiler::BucketSize> buckets = {{16, 16}, {512, 16}};
   Hidden hidden = Hidden::kNone;
+  bool predict = false;  // also the checkpoint's own head that guesses further tokens; gives `hidden` beside the logits
   intake::IntakeOptions intake;
   int warp_width = 0;                // of devices that have several widths; 0: the device's own
   device::Device* device = nullptr;  // where a device backend runs; bring_up opens it
@@ -58,10 +59,13 @@ struct LoadedModel {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<device::Device> device;  // of device backends
   std::unique_ptr<runtime::Executor> executor;
+  std::unique_ptr<runtime::Executor> predictor;  // with BringUpOptions::predict
   double intake_seconds = 0;
   double compile_seconds = 0;
   double load_seconds = 0;
 
+  // Of the model, then of its predictor: what a sequence's state is made of.
+  std::vector<ops::StateDecl> states() const;
   double total_seconds() const { return intake_seconds + compile_seconds + load_seconds; }
   // Tokens of prompt and output together: what the model declares, or `fallback`.
   int64_t context(int64_t fallback = 2048) const { return model.max_positions.value_or(fallback); }

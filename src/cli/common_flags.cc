@@ -69,9 +69,9 @@ void add_invariant_flag(CLI::App* sub, CommonFlags& common) {
 }
 
 void add_speculate_flag(CLI::App* sub, std::string& speculate) {
-  sub->add_option(
-      "--speculate", speculate,
-      "off (the default), or ngram[:N]: up to N tokens guessed ahead from the text so far, the same output");
+  sub->add_option("--speculate", speculate,
+                  "off (the default), ngram[:N]: up to N tokens guessed ahead from the text so far, or mtp[:N]: by the "
+                  "checkpoint's own head; the same output");
 }
 
 void add_chat_flag(CLI::App* sub, CommonFlags& common) {

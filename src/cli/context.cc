@@ -17,7 +17,13 @@ struct Room {
 };
 
 Room room_of(const adapt::LoadedModel& loaded) {
-  const runtime::MemoryUse& use = loaded.executor->memory();
+  runtime::MemoryUse use = loaded.executor->memory();
+  if (loaded.predictor) {  // its weights that are mapped are the file's, and the model's beside
+    use.resident_bytes += loaded.predictor->memory().resident_bytes;
+    use.arena_bytes += loaded.predictor->memory().arena_bytes;
+    use.workspace_bytes += loaded.predictor->memory().workspace_bytes;
+    use.mapped_bytes += loaded.predictor->memory().mapped_bytes;
+  }
   planner::MemoryLimit limit;
   int64_t taken = use.resident_bytes + use.arena_bytes + use.workspace_bytes;
   int64_t coming = 0;
@@ -43,7 +49,7 @@ Result<ContextChoice> choose_context(const adapt::LoadedModel& loaded, const Con
     return invalid_argument(flag + ": the model knows " + std::to_string(*declared) + " positions");
   }
   std::vector<plan::StatePages> states;
-  for (const ops::StateDecl& decl : loaded.executor->plan().states) {
+  for (const ops::StateDecl& decl : loaded.states()) {
     states.push_back(FL_TRY(plan::pages_of(decl, engine::EngineOptions().page_rows)));
   }
   const int64_t most_tokens = loaded.executor->max_batch_tokens();

@@ -110,6 +110,7 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
                             " changes kernels between batches, which --invariant promises not to");
   }
   options.invariant = flags.invariant;
+  options.predict = flags.predict;
   options.warp_width = flags.warp;
   for (const auto& [name, ranks] : {std::pair("--tp", flags.tp), {"--pp", flags.pp}, {"--ep", flags.ep}}) {
     if (ranks < 1) return invalid_argument(std::string(name) + " " + std::to_string(ranks) + ": 1 or more wanted");
@@ -135,18 +136,20 @@ Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags) {
   return options;
 }
 
-Result<int64_t> parse_speculate(const std::string& text) {
-  if (text.empty() || text == "off") return 0;
-  if (text == "ngram") return 8;
-  if (text.starts_with("mtp")) {
-    return unsupported("--speculate " + text + ": heads that predict further tokens are not run yet; ngram is there");
+Result<Speculation> parse_speculate(const std::string& text) {
+  if (text.empty() || text == "off") return Speculation{};
+  const std::string kind = text.substr(0, text.find(':'));
+  if (kind != "ngram" && kind != "mtp") {
+    return invalid_argument("--speculate " + text + ": off, ngram, ngram:N, mtp or mtp:N wanted");
   }
-  if (!text.starts_with("ngram:")) return invalid_argument("--speculate " + text + ": off, ngram or ngram:N wanted");
-  const auto counts = FL_TRY(parse_integers("--speculate", text.substr(6)));
+  Speculation found{.tokens = kind == "mtp" ? 3 : 8, .predict = kind == "mtp"};
+  if (text == kind) return found;
+  const auto counts = FL_TRY(parse_integers("--speculate", text.substr(kind.size() + 1)));
   if (counts.size() != 1 || counts[0] < 1 || counts[0] > 64) {
     return invalid_argument("--speculate " + text + ": 1 to 64 tokens wanted");
   }
-  return counts[0];
+  found.tokens = counts[0];
+  return found;
 }
 
 Result<adapt::TextOptions> text_options(const CommonFlags& flags) {

@@ -29,6 +29,7 @@ struct CommonFlags {
   std::string generated;  // "", "cached", "background" or "wait"; "": the verb's own choice
   int64_t canary = 0;
   bool invariant = false;
+  bool predict = false;  // --speculate mtp
   std::vector<std::string> allow_unbound;
   bool vendor_activations = false;
   std::string spec;
@@ -41,8 +42,13 @@ struct CommonFlags {
 // Errors: kInvalidArgument for a value nobody knows, kUnsupported for one that this build can not do yet.
 Result<adapt::BringUpOptions> bring_up_options(const CommonFlags& flags);
 
-// What --speculate says: tokens guessed ahead at most; 0: none. Errors: kInvalidArgument, kUnsupported for mtp.
-Result<int64_t> parse_speculate(const std::string& text);
+// What --speculate says: tokens guessed ahead at most (0: none), and whether by the checkpoint's own head.
+struct Speculation {
+  int64_t tokens = 0;
+  bool predict = false;
+};
+// Errors: kInvalidArgument.
+Result<Speculation> parse_speculate(const std::string& text);
 
 // How the model's chats become prompts. Errors: kInvalidArgument.
 Result<adapt::TextOptions> text_options(const CommonFlags& flags);

@@ -162,6 +162,7 @@ void add_bench(CLI::App& app, CommandLine& line) {
   bench->add_option("--depth", line.bench.depth, "tokens already in the context")->capture_default_str();
   bench->add_option("--batch", line.bench.batch, "sequences at once")->capture_default_str();
   bench->add_option("--decode", line.bench.decode, "tokens to generate")->capture_default_str();
+  add_speculate_flag(bench, line.bench.speculate);
 }
 
 }  // namespace

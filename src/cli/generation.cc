@@ -72,7 +72,7 @@ Result<GenerationResult> generate(Session& session, request::Request request,
                               .visible_tokens = session.visible_tokens,
                               .stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text),
                               .draft_tokens = options.draft_tokens},
-                             counts));
+                             counts, session.loaded->predictor.get()));
   GenerationResult result;
   result.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   Listener listener(session.text, {.stops = stop_strings, .reading = options.reading}, show, result);

@@ -39,13 +39,18 @@ class GoldenCheck {
  public:
   GoldenCheck(Session& session, std::optional<gates::Golden> golden, server::EngineGenerator& generator,
               server::Readiness& readiness)
-      : session_(session), golden_(std::move(golden)), generator_(generator), readiness_(readiness) {}
+      : session_(session), golden_(std::move(golden)), generator_(generator), readiness_(readiness) {
+    if (golden_) golden_->routed = gates::has_experts(session.loaded->model.graph);
+  }
 
   Status operator()() {
     if (!golden_) FL_TRY(make());
     if (readiness_.num_faults() == 0) readiness_.set_not_ready("the golden prompt is being reproduced");
-    Result<gates::GoldenCheck> check = unavailable("the engine has stopped");
-    generator_.run_between_steps([&] { check = gates::reproduce(*session_.loaded->executor, *golden_); });
+    auto check = reproduce();
+    if (check.ok() && !check->passed && golden_->routed && golden_->prompts[0].rounded.empty()) {
+      FL_TRY(add_rounded());  // where a choice of experts lies within rounding it may fall otherwise
+      check = reproduce();
+    }
     if (!check.ok()) return check.status();
     if (check->passed) return ok_status();
     return internal_error("the golden prompt is not reproduced (position " + std::to_string(check->first_wrong) +
@@ -55,6 +60,12 @@ class GoldenCheck {
   bool is_making() const { return making_.load(); }
 
  private:
+  Result<gates::GoldenCheck> reproduce() {
+    Result<gates::GoldenCheck> check = unavailable("the engine has stopped");
+    generator_.run_between_steps([&] { check = gates::reproduce(*session_.loaded->executor, *golden_); });
+    return check;
+  }
+
   Status make() {
     making_ = true;
     readiness_.set_not_ready("the reference backend is computing the golden prompt");
@@ -64,6 +75,13 @@ class GoldenCheck {
     if (!made.ok()) return Status(made.status().code(), "no golden prompt: " + made.status().message());
     golden_ = std::move(*made);
     return ok_status();
+  }
+
+  Status add_rounded() {
+    making_ = true;
+    Status added = gates::add_rounded(*golden_, *session_.loaded, session_.options);
+    making_ = false;
+    return std::move(added).with_context("no rounded golden prompt");
   }
 
   Session& session_;
@@ -109,8 +127,8 @@ Result<int> serve(Session& session, const ServingOptions& options, std::optional
   engine_options.visible_tokens = session.visible_tokens;
   engine_options.stop_token_ids = adapt::stop_token_ids(session.loaded->model.tokens, session.text);
   engine_options.state_capacity_bytes = context.state_bytes;
-  const auto engine =
-      FL_TRY(engine::Engine::create(*session.loaded->executor, engine_options, engine::EngineMetrics::in(metrics)));
+  const auto engine = FL_TRY(engine::Engine::create(
+      *session.loaded->executor, engine_options, engine::EngineMetrics::in(metrics), session.loaded->predictor.get()));
   server::EngineGenerator generator(*engine, readiness, &log);
   std::optional<server::ServedEmbeddings> embeddings = options.embeddings;
   if (embeddings) embeddings->width = engine->hidden_width();

@@ -25,6 +25,7 @@ Result<Session> open_session(const CommonFlags& flags, std::vector<compiler::Buc
   };
   if (options.evict) session.visible_tokens = options.evict->sinks + options.evict->window;
   session.loaded = FL_TRY(adapt::bring_up(flags.model, options));
+  session.options = options;
   const Status& generated = session.loaded->executor->generated_status();
   if (options.generated == runtime::GeneratedMode::kWait && !generated.ok())
     std::fprintf(stderr, "warning: no generated kernels: %s\n", generated.message().c_str());

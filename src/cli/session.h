@@ -14,7 +14,8 @@
 namespace firstlight::cli {
 
 struct Session {
-  std::unique_ptr<Trace> trace;  // with --trace
+  std::unique_ptr<Trace> trace;   // with --trace
+  adapt::BringUpOptions options;  // it was loaded with
   std::unique_ptr<adapt::LoadedModel> loaded;
   adapt::TextAssets text;
   int64_t visible_tokens = 0;  // with --evict: sinks and window together

@@ -71,6 +71,7 @@ Result<int> verb_adapt(const CommonFlags& common, const AdaptFlags& flags) {
   Session session;
   std::string text;
   if (result.passed) {
+    session.options = options.bring_up;
     session.loaded = std::move(result.loaded);
     session.text = std::move(result.text);
     text = FL_TRY(answer_gate(session, flags, result));

@@ -10,8 +10,47 @@
 #include "device/cpu/detect.h"
 #include "device/cpu/measure.h"
 #include "gates/benchmark.h"
+#include "gates/speculation.h"
 
 namespace firstlight::cli {
+namespace {
+
+Json row_json(const gates::SpeculationRow& row) {
+  return {{"text", row.text},         {"prompt", row.prompt}, {"batch", row.batch},   {"plain_tps", row.plain_tps},
+          {"tps", row.tps},           {"ratio", row.ratio},   {"tokens", row.tokens}, {"drafted", row.drafted},
+          {"accepted", row.accepted}, {"same_text", row.same}};
+}
+
+// With --speculate: what it gains on a text that repeats itself, and what it costs on one that does not.
+Result<int> bench_speculation(const Session& session, const gates::SpeculationOptions& wanted, bool json) {
+  gates::SpeculationOptions options = wanted;
+  Progress bar("bench", static_cast<int64_t>(2 * options.prompts.size() * options.batches.size()),
+               {.unit_name = "row"});
+  options.row_done = [&] { bar.advance(1); };
+  const auto rows =
+      FL_TRY(gates::benchmark_speculation(*session.loaded->executor, session.loaded->predictor.get(), options));
+  bar.finish();
+  Json list = Json::array();
+  for (const auto& row : rows) list.push_back(row_json(row));
+  if (json) {
+    print_json({{"speculation", std::move(list)},
+                {"threads", session.loaded->pool->num_threads()},
+                {"backend", session.loaded->executor->plan().backend},
+                {"compute", session.loaded->executor->plan().compute_mode}});
+    return 0;
+  }
+  std::printf("%10s %8s %6s %14s %14s %7s %8s %9s %5s\n", "text", "prompt", "batch", "plain tok/s", "with tok/s",
+              "ratio", "guessed", "accepted", "same");
+  for (const auto& row : rows) {
+    const double share = row.drafted > 0 ? static_cast<double>(row.accepted) / static_cast<double>(row.drafted) : 0;
+    std::printf("%10s %8lld %6lld %14.1f %14.1f %7.3f %8lld %8.0f%% %5s\n", row.text.c_str(),
+                static_cast<long long>(row.prompt), static_cast<long long>(row.batch), row.plain_tps, row.tps,
+                row.ratio, static_cast<long long>(row.drafted), 100 * share, row.same ? "yes" : "NO");
+  }
+  return 0;
+}
+
+}  // namespace
 
 Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   gates::BenchmarkOptions options;
@@ -25,7 +64,22 @@ Result<int> verb_bench(const CommonFlags& common, const BenchFlags& flags) {
   const int64_t outputs = std::max<int64_t>(widest, 16);
   CommonFlags own = common;
   if (own.generated.empty() && own.backend == "cpu" && !own.no_generated && !own.invariant) own.generated = "wait";
+  const Speculation speculation = FL_TRY(parse_speculate(flags.speculate));
+  if (speculation.tokens > 0 && options.depths != std::vector<int64_t>{0}) {
+    return invalid_argument("--depth " + flags.depth + ": --speculate measures from --prompt on, 0 wanted");
+  }
+  own.predict = speculation.predict;
   const Session session = FL_TRY(open_session(own, {{outputs, outputs}, {512, outputs}}));
+  if (speculation.tokens > 0) {
+    const int status = FL_TRY(bench_speculation(session,
+                                                {.prompts = options.prompts,
+                                                 .batches = options.batches,
+                                                 .decode_tokens = options.decode_tokens,
+                                                 .draft_tokens = speculation.tokens},
+                                                common.json));
+    FL_TRY(session.finish(common));
+    return status;
+  }
   const size_t rows_total = options.prompts.size() * options.depths.size() * options.batches.size();
   Progress bar("bench", static_cast<int64_t>(rows_total), {.unit_name = "row"});
   options.row_done = [&] { bar.advance(1); };

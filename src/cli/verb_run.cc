@@ -161,7 +161,7 @@ Status prepare_chat(const Session& session, const CommonFlags& common, const Run
 
 Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (!flags.image.empty()) return unsupported("--image: this build reads text alone");
-  const int64_t draft_tokens = FL_TRY(parse_speculate(flags.speculate));
+  const Speculation speculation = FL_TRY(parse_speculate(flags.speculate));
   if (flags.prompt.empty() && flags.tokens.empty()) return invalid_argument("-p TEXT or --tokens IDS wanted");
   request::Request request{.id = "run", .max_tokens = flags.max_tokens, .ignore_model_stops = flags.ignore_eos};
   request.sampling = FL_TRY(sampling_params(flags.sampling));
@@ -174,7 +174,9 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   note_flags_without_effect(common, flags);
   if (!flags.stop_ids.empty()) request.stop_token_ids = FL_TRY(parse_token_ids("--stop-ids", flags.stop_ids));
   if (!flags.tokens.empty()) request.prompt = FL_TRY(parse_token_ids("--tokens", flags.tokens));
-  Session session = FL_TRY(open_session(common));
+  CommonFlags own = common;
+  own.predict = speculation.predict;
+  Session session = FL_TRY(open_session(own));
   std::shared_ptr<const server::ChatReading> reading;
   if (flags.tokens.empty()) FL_TRY(prepare_chat(session, common, flags, request, reading));
   if (constraint) {
@@ -187,8 +189,9 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   Screen screen;
   const auto show = [&](const server::ChoicePiece& piece) { screen.show(piece); };
-  const auto result = FL_TRY(generate(session, std::move(request), flags.stop, common.json ? ShowPiece() : show,
-                                      {.context = flags.context, .draft_tokens = draft_tokens, .reading = reading}));
+  const auto result =
+      FL_TRY(generate(session, std::move(request), flags.stop, common.json ? ShowPiece() : show,
+                      {.context = flags.context, .draft_tokens = speculation.tokens, .reading = reading}));
   screen.end_thoughts();
   FL_TRY(session.finish(common));
   if (common.json) {

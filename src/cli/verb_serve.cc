@@ -33,7 +33,8 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
     return invalid_argument("--swap-folder is of no use without --swap-disk");
   }
   FL_TRY(kv::SwapSpace::create(swap).with_context("--swap-disk"));  // before the model is loaded
-  const int64_t draft_tokens = FL_TRY(parse_speculate(flags.speculate));
+  const Speculation speculation = FL_TRY(parse_speculate(flags.speculate));
+  own.predict = speculation.predict;
   std::optional<gates::Golden> golden;
   if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
   const auto embeddings = FL_TRY(served_embeddings(common, flags));
@@ -60,7 +61,7 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
                                .admission = flags.reserve ? engine::Admission::kReserved : engine::Admission::kOnDemand,
                                .swap = swap,
                                .reuse_prefixes = !flags.no_prefix_reuse,
-                               .draft_tokens = draft_tokens}},
+                               .draft_tokens = speculation.tokens}},
                    std::move(golden)));
   FL_TRY(session.finish(common));
   return status;

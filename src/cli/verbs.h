@@ -167,6 +167,7 @@ struct BenchFlags {
   std::string depth = "0";
   std::string batch = "1";
   int64_t decode = 128;
+  std::string speculate;
 };
 struct ServeFlags {
   std::string host = "127.0.0.1";

@@ -2,14 +2,9 @@
 #include "engine/drafter.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace firstlight::engine {
 namespace {
-
-constexpr double kMemory = 0.8;     // of the share, per guess
-constexpr double kRowSaving = 1.5;  // a step of n rows costs as (n + 1.5) of them: decoding of SmolLM2, measured
-constexpr int64_t kTryAgain = 24;   // chances passed before one more guess
 
 // Equal for equal tokens; for vocabularies beyond 2^21 maybe for others too, which costs a wrong guess.
 uint64_t key_of(std::span<const int32_t> tokens) {
@@ -42,25 +37,13 @@ std::vector<int32_t> Drafter::propose(std::span<const int32_t> tokens, int64_t m
   learn(tokens);
   const int64_t place = place_after(tokens);
   if (place < 0) return {};
-  // A guess j tokens on is right with share^j; it pays while that is above what one more row costs of a row's share.
-  const double least = static_cast<double>(rows) / (static_cast<double>(rows) + kRowSaving);
-  int64_t count = share_ > 0.99 ? most : static_cast<int64_t>(std::log(least) / std::log(share_));
-  if (count <= 0) {
-    if (++passed_ < kTryAgain) return {};
-    count = 1;
-  }
-  passed_ = 0;
+  const int64_t count = pace_.depth(most, rows);
   std::vector<int32_t> draft;
-  for (int64_t at = place; static_cast<int64_t>(draft.size()) < std::min(count, most); ++at) {
+  for (int64_t at = place; static_cast<int64_t>(draft.size()) < count; ++at) {
     const auto size = static_cast<int64_t>(tokens.size());  // what repeats itself may reach into the guess
     draft.push_back(at < size ? tokens[static_cast<size_t>(at)] : draft[static_cast<size_t>(at - size)]);
   }
   return draft;
-}
-
-void Drafter::tell(size_t accepted, size_t drafted) {
-  for (size_t i = 0; i < accepted; ++i) share_ = share_ * kMemory + (1 - kMemory);
-  if (accepted < drafted) share_ *= kMemory;
 }
 
 }  // namespace firstlight::engine

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guesses the next tokens of a sequence without a second model: where its last few tokens have stood before, what
-// followed then (prompt lookup; Yang et al., arXiv:2304.04487). Counts how often it was right, and guesses no further
-// than pays. One per sequence.
+// followed then (prompt lookup; Yang et al., arXiv:2304.04487). One per sequence.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +8,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/pace.h"
+
 namespace firstlight::engine {
 
 class Drafter {
  public:
   // At most `most` tokens that may follow `tokens`, of which those of the call before are a beginning; empty where
-  // nothing is known or a guess would not pay. `rows`: sequences in the step; the more there are, the less a row is
-  // cheaper in company.
+  // nothing is known or a guess would not pay (Pace::depth).
   std::vector<int32_t> propose(std::span<const int32_t> tokens, int64_t most, int64_t rows);
 
-  // How many of the tokens proposed last were right, from the first on.
-  void tell(size_t accepted, size_t drafted);
+  // As Pace has it.
+  void tell(size_t accepted, size_t drafted) { pace_.tell(accepted, drafted); }
 
  private:
   static constexpr size_t kLongest = 3, kShortest = 2;  // tokens that have to be the same
@@ -29,8 +29,7 @@ class Drafter {
 
   std::unordered_map<uint64_t, int64_t> places_[kLongest + 1];  // by length: last tokens to what follows them
   int64_t learned_ = 0;                                         // tokens that are in `places_` with what follows
-  double share_ = 0.6;                                          // of guesses that were right, lately
-  int64_t passed_ = 0;                                          // chances not taken since the last guess
+  Pace pace_;
 };
 
 }  // namespace firstlight::engine

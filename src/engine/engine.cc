@@ -62,8 +62,29 @@ EngineMetrics EngineMetrics::in(Metrics& metrics) {
   return handles;
 }
 
+namespace {
+
+int64_t width_of(const plan::Plan& plan, std::string_view output) {
+  for (const auto& one : plan.outputs) {
+    if (one.name == output) return plan.buffer(one.buffer).type.shape.back().factor;
+  }
+  return 0;
+}
+
+Status check_predictor(const plan::Plan& model, const plan::Plan& head) {
+  for (const char* output : {"hidden", "logits"}) {
+    const int64_t own = width_of(model, output), predicted = width_of(head, output);
+    if (own > 0 && own == predicted) continue;
+    return invalid_argument("a head that predicts with '" + std::string(output) + "' of width " +
+                            std::to_string(predicted) + ", the model's is " + std::to_string(own));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, const EngineOptions& wanted,
-                                               EngineMetrics metrics) {
+                                               EngineMetrics metrics, runtime::Executor* predictor) {
   EngineOptions options = wanted;
   if (options.draft_tokens > 0 && plan::sees_later_tokens(executor.plan())) {
     return unsupported(
@@ -71,13 +92,22 @@ Result<std::unique_ptr<Engine>> Engine::create(runtime::Executor& executor, cons
   }
   const int64_t most = executor.max_batch_tokens();
   options.step_tokens = options.step_tokens > 0 ? std::min(options.step_tokens, most) : most;
-  auto cache = FL_TRY(kv::StateCache::create(executor.plan().states, {.page_rows = options.page_rows,
-                                                                      .capacity_bytes = options.state_capacity_bytes,
-                                                                      .storage = executor.page_storage(),
-                                                                      .step_tokens = options.step_tokens}));
+  std::vector<ops::StateDecl> states = executor.plan().states;
+  if (predictor != nullptr) {
+    FL_TRY(check_predictor(executor.plan(), predictor->plan()));
+    states.insert(states.end(), predictor->plan().states.begin(), predictor->plan().states.end());
+  }
+  auto cache = FL_TRY(kv::StateCache::create(states, {.page_rows = options.page_rows,
+                                                      .capacity_bytes = options.state_capacity_bytes,
+                                                      .storage = executor.page_storage(),
+                                                      .step_tokens = options.step_tokens}));
   std::unique_ptr<kv::SwapSpace> swap;
   if (options.swap.host_bytes > 0 || options.swap.disk_bytes > 0) swap = FL_TRY(kv::SwapSpace::create(options.swap));
-  return std::unique_ptr<Engine>(new Engine(executor, options, metrics, std::move(cache), std::move(swap)));
+  std::unique_ptr<Engine> engine(new Engine(executor, options, metrics, std::move(cache), std::move(swap)));
+  if (predictor != nullptr) {
+    engine->predictor_ = std::make_unique<Predictor>(*predictor, executor.plan().states.size());
+  }
+  return engine;
 }
 
 Engine::Engine(runtime::Executor& executor, const EngineOptions& options, EngineMetrics metrics, kv::StateCache cache,
@@ -87,6 +117,7 @@ Engine::Engine(runtime::Executor& executor, const EngineOptions& options, Engine
       metrics_(metrics),
       cache_(std::move(cache)),
       swap_(std::move(swap)),
+      num_own_states_(executor.plan().states.size()),
       whole_prompts_(plan::sees_later_tokens(executor.plan())),
       waiting_(options.aging_seconds) {
   // A prompt that saw all of itself can neither be gone on from in the middle nor be computed again with its output.
@@ -96,11 +127,8 @@ Engine::Engine(runtime::Executor& executor, const EngineOptions& options, Engine
   }
   if (options_.overlap) runner_ = std::make_unique<StepRunner>();
   metrics_.capacity_bytes.set(static_cast<double>(options_.state_capacity_bytes));
-  for (const auto& output : executor.plan().outputs) {
-    const int64_t width = executor.plan().buffer(output.buffer).type.shape.back().factor;
-    if (output.name == "logits") vocab_size_ = width;
-    if (output.name == "hidden") hidden_width_ = width;
-  }
+  vocab_size_ = width_of(executor.plan(), "logits");
+  hidden_width_ = width_of(executor.plan(), "hidden");
   has_logits_ = vocab_size_ > 0;
   const ops::Attribute* vocabulary = executor.plan().metadata.find("vocabulary");
   if (!has_logits_ && vocabulary != nullptr) vocab_size_ = std::get<int64_t>(*vocabulary);
@@ -226,7 +254,7 @@ void Engine::take_inbox() {
 Status Engine::run(Step& step) {
   return executor_.run(
       {.tokens = step.tokens, .positions = step.positions, .output_rows = step.output_rows, .sequences = step.spans},
-      cache_.views(step.states));
+      cache_.views(step.states).first(num_own_states_));
 }
 
 void Engine::commit(const Step& step) {
@@ -245,6 +273,8 @@ void Engine::commit(const Step& step) {
     }
     publish(sequence);
     if (sequence.request.embed) pool(step.spans[i], sequence);
+    const bool drafted = !sequence.draft.empty();
+    if (!drafted) keep_hidden(sequence, step.spans[i].first_row, part.num_tokens);
     if (part.num_rows() == 0) continue;
     const float* rows = logits.as<float>() + row * vocab_size_;
     row += part.num_rows() + static_cast<int64_t>(sequence.draft.size());
@@ -252,6 +282,7 @@ void Engine::commit(const Step& step) {
     rows += part.num_scored * vocab_size_;
     const auto twins = before < prompt ? give_prompt_to_twins(sequence) : std::vector<Sequence*>();
     deliver_rows(sequence, rows);
+    if (drafted) keep_hidden(sequence, step.spans[i].first_row, sequence.num_computed - before);
     for (Sequence* twin : twins) deliver_token(*twin, {rows, static_cast<size_t>(vocab_size_)});
   }
 }
@@ -266,14 +297,16 @@ void Engine::pool(const plan::SequenceSpan& span, Sequence& sequence) {
   finish(sequence, {.finish = FinishReason::kStop, .embedding = sequence.pooler.result(), .error = {}});
 }
 
-// New whole blocks become known. A fixed state has gone on with the draft, which may be wrong: the next step's will do.
+// New whole blocks become known, once a predictor has seen them too. A fixed state has gone on with the draft, which
+// may be wrong: the next step's will do.
 void Engine::publish(Sequence& sequence) {
   const int64_t block = cache_.block_tokens();
-  if (!prefixes_ || sequence.num_published / block >= sequence.num_computed / block) return;
-  if (sequence.before_draft) return;
-  sequence.num_published = sequence.num_computed;
+  const int64_t ready = predictor_ ? sequence.num_followed : sequence.num_computed;
+  if (!prefixes_ || sequence.num_published / block >= ready / block) return;
+  if (sequence.before_draft || (cache_.has_fixed_states() && ready != sequence.num_computed)) return;
+  sequence.num_published = ready;
   prefixes_->publish(sequence.state, sequence.shares_with,
-                     std::span(sequence.tokens).first(static_cast<size_t>(sequence.num_computed)));
+                     std::span(sequence.tokens).first(static_cast<size_t>(ready)));
 }
 
 void Engine::deliver_token(Sequence& sequence, std::span<const float> logits) {
@@ -400,6 +433,7 @@ bool Engine::step() {
   }
   if (status.ok()) {
     commit(step);
+    if (predictor_) predict();
   } else {
     fail_step(step, status);
   }

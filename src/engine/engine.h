@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "engine/predictor.h"
 #include "engine/sequence.h"
 #include "engine/step_runner.h"
 #include "engine/waiting_queue.h"
@@ -46,7 +47,7 @@ struct EngineOptions {
   bool reuse_prefixes = true;                   // of prompts and answers that were computed before
   int64_t snapshot_bytes = int64_t{256} << 20;  // of fixed states, for that
   double aging_seconds = 30;                    // of waiting, for one level of priority; 0: none
-  int64_t draft_tokens = 0;                     // guessed ahead per step and sequence at most (drafter.h); 0: none
+  int64_t draft_tokens = 0;                     // guessed ahead per step and sequence at most (pace.h); 0: none
   bool overlap = false;                         // events are delivered while the next step runs
 };
 
@@ -67,10 +68,11 @@ struct EngineMetrics {
 
 class Engine {
  public:
-  // `executor` must outlive the engine. Errors: those of kv::StateCache::create and kv::SwapSpace::create; kUnsupported
-  // for drafts where attention sees later tokens.
+  // `executor` must outlive the engine. `predictor`: the model's own head, to draft with (predictor.h); null: drafts
+  // are looked up in the text (drafter.h). Errors: those of kv::StateCache::create and kv::SwapSpace::create;
+  // kUnsupported for drafts where attention sees later tokens, kInvalidArgument for a predictor of another model.
   static Result<std::unique_ptr<Engine>> create(runtime::Executor& executor, const EngineOptions& options,
-                                                EngineMetrics metrics = {});
+                                                EngineMetrics metrics = {}, runtime::Executor* predictor = nullptr);
   ~Engine();
 
   // Errors: kInvalidArgument (an empty prompt, a token out of range, a prompt that fills the context, or that no step
@@ -149,9 +151,18 @@ class Engine {
 
   // speculate.cc: tokens guessed ahead
   void add_drafts(Step& step);
+  std::vector<int32_t> guess_for(Sequence& sequence, int64_t most, int64_t rows);
   void deliver_rows(Sequence& sequence, const float* rows);
   void settle_draft(Sequence& sequence, size_t accepted, size_t drafted);
   void drop_snapshot(Sequence& sequence);
+
+  // predict.cc: guesses of the model's own head
+  void keep_hidden(Sequence& sequence, int64_t first_row, int64_t count);
+  void predict();
+  int64_t depth_for(Sequence& sequence, int64_t rows);
+  Status predict_for(std::span<Sequence* const> sequences, std::span<const int64_t> depths);
+  Status go_on_guessing(std::span<Sequence* const> sequences, std::span<const int64_t> depths,
+                        std::vector<Predictor::Part>& parts);
 
   runtime::Executor& executor_;
   EngineOptions options_;
@@ -160,6 +171,8 @@ class Engine {
   std::unique_ptr<kv::PrefixCache> prefixes_;  // null: nothing is reused
   std::unique_ptr<kv::SwapSpace> swap_;
   std::unique_ptr<StepRunner> runner_;  // null: events are delivered at once
+  std::unique_ptr<Predictor> predictor_;
+  size_t num_own_states_ = 0;  // of the cache's; the predictor's are behind
   int64_t vocab_size_ = 0;
   int64_t hidden_width_ = 0;  // 0: the plan gives no embeddings
   bool has_logits_ = true;

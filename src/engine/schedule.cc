@@ -34,6 +34,7 @@ bool Engine::take_state(Sequence& next) {
   } else {
     next.num_computed =
         prefixes_ && !next.wants_rows() ? prefixes_->adopt(next.state, next.shares_with, next.tokens) : 0;
+    next.num_followed = next.num_computed;
     fits = state_fits(next);
     if (fits && !next.admitted) {
       next.num_cached = next.num_charged = next.num_computed;
@@ -61,7 +62,8 @@ void Engine::put_out(Sequence& sequence) {
     sequence.saved = std::move(*saved);
     metrics_.swapped_out.add();
   } else {
-    sequence.num_computed = 0;
+    sequence.num_computed = sequence.num_followed = 0;
+    sequence.unseen = {};
     metrics_.recomputed.add();
   }
   release_state(sequence);

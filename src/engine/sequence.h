@@ -41,7 +41,12 @@ struct Sequence {
   int64_t num_preemptions = 0;
   request::Pooler pooler;          // of a request for an embedding
   std::optional<Drafter> drafter;  // once it has guessed
-  std::vector<int32_t> draft;      // tokens that the step under way computes behind `tokens`
+  Pace pace;                       // of a predictor's guesses
+  std::vector<int32_t> guess;      // a predictor's, at what comes behind the first `guess_length` of `tokens`
+  int64_t guess_length = 0;
+  int64_t num_followed = 0;    // tokens whose rows a predictor has seen
+  std::vector<float> unseen;   // hidden states of the tokens behind, up to num_computed
+  std::vector<int32_t> draft;  // tokens that the step under way computes behind `tokens`
   std::optional<kv::SnapshotId> before_draft;
   int64_t admitted_ns = 0;  // when it got a place first
   bool admitted = false;    // once at least

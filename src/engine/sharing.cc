@@ -56,6 +56,8 @@ std::vector<Sequence*> Engine::give_prompt_to_twins(const Sequence& sequence) {
       break;
     }
     next->num_computed = next->num_cached = next->num_charged = next->length();
+    next->num_followed = sequence.num_followed;
+    next->unseen = sequence.unseen;
     metrics_.queried_tokens.add(static_cast<double>(next->length()));
     metrics_.cached_tokens.add(static_cast<double>(next->length()));
     if (next->request.score_prompt) next->prompt_scores = sequence.prompt_scores;

@@ -17,8 +17,7 @@ void Engine::add_drafts(Step& step) {
     const int64_t most = std::min(
         {options_.draft_tokens, step.room, step.output_room, sequence.request.max_tokens - sequence.num_output - 1});
     if (most <= 0 || part.num_tokens != 1 || !part.wants_output || sequence.num_computed < prompt) continue;
-    if (!sequence.drafter) sequence.drafter.emplace();
-    sequence.draft = sequence.drafter->propose(sequence.tokens, most, static_cast<int64_t>(step.parts.size()));
+    sequence.draft = guess_for(sequence, most, static_cast<int64_t>(step.parts.size()));
     if (sequence.draft.empty()) continue;
     bool fits = true;
     if (cache_.has_fixed_states()) {
@@ -38,6 +37,17 @@ void Engine::add_drafts(Step& step) {
   }
 }
 
+std::vector<int32_t> Engine::guess_for(Sequence& sequence, int64_t most, int64_t rows) {
+  if (predictor_) {
+    if (sequence.guess_length != sequence.length()) return {};
+    std::vector<int32_t> guess = sequence.guess;
+    guess.resize(std::min(guess.size(), static_cast<size_t>(most)));
+    return guess;
+  }
+  if (!sequence.drafter) sequence.drafter.emplace();
+  return sequence.drafter->propose(sequence.tokens, most, rows);
+}
+
 // The logits of the sequence's last token, then those of its draft.
 void Engine::deliver_rows(Sequence& sequence, const float* rows) {
   const std::vector<int32_t> draft = std::exchange(sequence.draft, {});
@@ -52,7 +62,8 @@ void Engine::deliver_rows(Sequence& sequence, const float* rows) {
   if (draft.empty()) return;
   metrics_.drafted_tokens.add(static_cast<double>(draft.size()));
   metrics_.accepted_tokens.add(static_cast<double>(accepted));
-  sequence.drafter->tell(accepted, draft.size());
+  sequence.pace.tell(accepted, draft.size());
+  if (sequence.drafter) sequence.drafter->tell(accepted, draft.size());
   if (!sequence.finished) settle_draft(sequence, accepted, draft.size());
 }
 

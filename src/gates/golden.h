@@ -22,6 +22,8 @@ struct GoldenPrompt {
   std::vector<int32_t> tokens;  // prompt, then continuation
   int64_t num_prompt = 0;
   std::vector<GoldenRow> rows;  // by position, ascending
+  // The same where the reference rounds as the plan does: what the choice of experts may turn to. Empty: not known.
+  std::vector<GoldenRow> rounded;
 };
 
 struct Golden {
@@ -30,7 +32,10 @@ struct Golden {
   uint64_t sketch_seed = 0;
   int64_t vocabulary = 0;
   std::vector<GoldenPrompt> prompts;
+  bool routed = false;  // the model has experts, whose choice rounding may turn
 };
+
+bool has_experts(const ir::Graph& graph);
 
 // Width of the output `logits`; 0: there is none.
 int64_t vocabulary_of(const plan::Plan& plan);
@@ -61,6 +66,10 @@ class Reference {
 Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options,
                            const std::vector<int32_t>& prompt, int64_t continuation);
 
+// Adds to each prompt what the reference gives when it rounds as the loaded plan does. `options`: those it was brought
+// up with. Errors: those of the reference backend.
+Status add_rounded(Golden& golden, const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options);
+
 // The logits that a golden pack knows. Errors: kInvalidData (it has no logits, or some that are no numbers).
 Result<Golden> golden_of(const align::Pack& pack, const std::string& name);
 // Errors: those of align::read_pack as well.
@@ -85,11 +94,13 @@ struct GoldenCheck {
   double worst_max_abs = 0;
   double least_cosine = 1;
   int64_t rows = 0, best_equal = 0, best_undecided = 0;
-  int64_t first_wrong = -1;  // position of the first row out of bounds
+  int64_t turned = 0;        // rows out of bounds that a turned choice of experts explains
+  int64_t first_wrong = -1;  // position of the first row out of bounds that nothing explains
 };
 
 // Feeds each prompt whole, its continuation token by token, and compares by what rounding alone explains. What
-// readiness asks.
+// readiness asks. Of a model with experts a row may be that of the rounded reference instead, and kTurnedRows of a
+// prompt's may be neither's: a choice that lies within rounding falls one way or the other (docs/numerics.md).
 Result<GoldenCheck> reproduce(runtime::Executor& executor, const Golden& golden);
 
 }  // namespace firstlight::gates

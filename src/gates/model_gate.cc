@@ -46,11 +46,6 @@ Json sights_json(const std::map<std::string, align::Sight>& sights) {
   return json;
 }
 
-bool has_experts(const ir::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const ir::Node& node) { return node.op == ops::OpKind::kPerExpert; });
-}
-
 class ModelGate {
  public:
   explicit ModelGate(Candidate& candidate)
@@ -336,6 +331,7 @@ class ModelGate {
       evidence["perplexity"] = {{"found", perplexity_[0]}, {"wanted", perplexity_[1]}, {"tokens", scored_}};
     if (only_whole_) evidence["only_whole"] = "attention sees later tokens: no prompt comes in pieces";
     candidate_.golden = given_ ? *given_ : own_;
+    candidate_.golden.routed = routed_;
     candidate_.golden.prompts.resize(1);  // what readiness asks again
     return Verdict{.passed = fault_.empty(), .summary = summary(), .evidence = dump_json(evidence)};
   }

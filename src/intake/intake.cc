@@ -77,12 +77,18 @@ const std::string* layer_waiver(const Trace& trace, const std::string& name) {
   return nullptr;
 }
 
-TensorCoverage judge_tensors(const TensorTable& tensors, const Trace& trace, const IntakeOptions& options) {
+// `predictor`: the trace of the head that predicts; null: it is not wanted.
+TensorCoverage judge_tensors(const TensorTable& tensors, const Trace& trace, const Trace* predictor,
+                             const IntakeOptions& options) {
   TensorCoverage coverage;
-  std::set<std::string> alive;
-  for (const auto& [name, source] : trace.graph.weight_sources) alive.insert(source.tensor);
-  coverage.missing = trace.missing_tensors;
-  for (const std::string& name : trace.missing_tensors) alive.erase(name);
+  std::set<std::string> alive, missing;
+  for (const Trace* one : {&trace, predictor}) {
+    if (one == nullptr) continue;
+    for (const auto& [name, source] : one->graph.weight_sources) alive.insert(source.tensor);
+    missing.insert(one->missing_tensors.begin(), one->missing_tensors.end());
+  }
+  coverage.missing.assign(missing.begin(), missing.end());
+  for (const std::string& name : missing) alive.erase(name);
   coverage.bound.assign(alive.begin(), alive.end());
   for (const auto& [name, info] : tensors.all()) {
     if (alive.contains(name)) continue;
@@ -161,6 +167,14 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
   trace.config.waived.merge(quantisation_record.waived);
   trace.config.waived_objects.merge(quantisation_record.waived_objects);
 
+  std::optional<Trace> predictor;
+  if (options.predict) {
+    if (source.gguf) return unsupported("a GGUF file: its names of heads that predict further tokens are not mapped");
+    TraceInput part = input;
+    part.predict = true;
+    predictor = FL_TRY(run_trace(part, source.config));
+  }
+
   Model model;
   model.architecture = trace.architecture;
   model.spec = trace.spec;
@@ -170,10 +184,14 @@ Result<Model> build(const Source& source, const IntakeOptions& options) {
     unbound = FL_TRY(find_unbound_keys(input, source.config, trace, options.probe_threads));
   }
   model.coverage.config = judge_config(source.config, trace, unbound, options);
-  model.coverage.tensors = judge_tensors(source.tensors, trace, options);
+  model.coverage.tensors = judge_tensors(source.tensors, trace, predictor ? &*predictor : nullptr, options);
   FL_TRY(judge(model.coverage, trace.spec));
   model.graph = std::move(trace.graph);
   FL_TRY(ir::verify(model.graph));
+  if (predictor) {
+    model.predictor = std::move(predictor->graph);
+    FL_TRY(ir::verify(*model.predictor));
+  }
   model.warnings = std::move(trace.warnings);
   model.waived_copies = std::move(trace.waived_copies);
   model.warnings.insert(model.warnings.end(), quantisation.warnings.begin(), quantisation.warnings.end());

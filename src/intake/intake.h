@@ -24,6 +24,7 @@ struct IntakeOptions {
   std::vector<std::string> allow_unbound;  // config keys and tensors that may stay unbound
   bool probe_config = true;  // prove by re-tracing that each key reaches the graph; false: touched is enough
   int probe_threads = 2;
+  bool predict = false;             // also the head that guesses further tokens (multi-token prediction)
   bool vendor_activations = false;  // round activations as the checkpoint's quantisation says (docs/numerics.md)
   int64_t step_limit = 60'000'000;  // virtual machine instructions a spec may run
   int64_t memory_limit_bytes = int64_t{256} << 20;  // what a spec may allocate
@@ -38,6 +39,8 @@ struct TokenFacts {
 
 struct Model {
   ir::Graph graph;  // verified, without dead code; weight_sources name the checkpoint's tensors
+  std::optional<ir::Graph>
+      predictor;  // with IntakeOptions::predict: inputs and outputs as docs/add_a_model.md has them
   CoverageReport coverage;
   std::string architecture;  // the model_type as the spec matched it
   std::string spec;          // path of the spec: "architectures/llama.lua"

@@ -226,12 +226,14 @@ class Runner {
 
   void trace_model() {
     lua_getfield(state_, LUA_REGISTRYINDEX, kSpec);
-    const int spec = lua_gettop(state_);
+    int spec = lua_gettop(state_);
     lua_getfield(state_, spec, "parameters");
     push_config(state_, config(), keep(state_, ""), record());
     lua_call(state_, 1, 1);
     const int parameters = lua_gettop(state_);
+    if (input_.predict) spec = push_predict(spec);
     add_inputs();
+    if (input_.predict) add_hidden_input(parameters);
     const int batch = lua_gettop(state_);
     lua_getfield(state_, spec, "state");
     lua_pushvalue(state_, parameters);
@@ -244,6 +246,30 @@ class Runner {
     lua_pushvalue(state_, batch);
     lua_call(state_, 3, 1);
     add_outputs();
+  }
+
+  // spec.predict, which has the parts `state` and `forward` as the spec has; its index.
+  int push_predict(int spec) {
+    if (is_base_) raise(state_, unsupported("a base model has no output head, and so none that predicts"));
+    if (lua_getfield(state_, spec, "predict") != LUA_TTABLE) {
+      raise(state_, unsupported(spec_ + " describes no head that predicts further tokens"));
+    }
+    for (const char* part : {"state", "forward"}) {
+      if (lua_getfield(state_, -1, part) != LUA_TFUNCTION)
+        raise(state_, invalid_data(std::string("predict: no function '") + part + "'"));
+      lua_pop(state_, 1);
+    }
+    return lua_gettop(state_);
+  }
+
+  // batch.hidden: what the model's output head saw at each row.
+  void add_hidden_input(int parameters) {
+    lua_getfield(state_, parameters, "hidden");
+    const int64_t width = to_integer(state_, -1, "hidden");
+    lua_pop(state_, 1);
+    const Type type = Type::tensor(DType::kF32, {tensor::Dim(1, Symbol::kTokens), tensor::Dim(width)});
+    push_graph_value(state_, tracer_.builder.add_input("hidden", type));
+    lua_setfield(state_, -2, "hidden");
   }
 
   // Leaves the batch table on the stack.
@@ -275,6 +301,17 @@ class Runner {
             unsupported("a base model, and " + spec_ + " has no form without an output head (std.head has one)"));
     }
     tracer_.builder.add_output(is_base_ ? "hidden" : "logits", logits->id);
+    if (!input_.predict) return;
+    lua_getfield(state_, -2, "hidden");
+    const auto* hidden = userdata<GraphValue>(state_, -1, kGraphValue);
+    if (hidden == nullptr) raise(state_, invalid_data("predict.forward returned no hidden"));
+    const tensor::Shape& rows = tracer_.builder.type(hidden->id).shape;
+    if (rows.size() != 2 || rows[0] != tensor::Dim(1, Symbol::kOutputs) ||
+        tracer_.builder.type(hidden->id).dtype != DType::kF32) {
+      raise(state_, invalid_data("hidden: shape " + tensor::shape_to_string(rows) +
+                                 ", wanted f32 [O, hidden]: gather batch.output_rows"));
+    }
+    tracer_.builder.add_output("hidden", hidden->id);
   }
 
   // Scales of a quantised key/value cache have names of their own and no reader here.

@@ -31,6 +31,8 @@ struct TraceInput {
   // The values of a small float tensor, for the few that are parameters of the graph; empty: data is not at hand.
   std::function<Result<std::vector<double>>(const std::string& name)> read_floats;
   SandboxLimits limits;
+  // The spec's `predict` in place of the model itself: the head that guesses further tokens from its hidden states.
+  bool predict = false;
   bool record_visits = false;  // fill Trace::jumps
   bool probing = false;        // for comparing fingerprints of two such traces only; see Tracer::probing
 };

@@ -21,8 +21,30 @@ using request::TokenEvent;
 
 constexpr int64_t kPageRows = 4;
 
+// What may follow depends on what came, and the text ends after so many tokens of its own.
+class EveryThird : public request::TokenMask {
+ public:
+  explicit EveryThird(int length) : length_(length) {}
+  void set_stop_tokens(std::span<const int32_t> ids) override { (void)ids; }
+  Status apply(std::span<uint8_t> allowed) override {
+    for (size_t i = 0; i < allowed.size(); ++i) {
+      if (static_cast<int32_t>(i) % 3 != (last_ + count_) % 3) allowed[i] = 0;
+    }
+    return ok_status();
+  }
+  void accept(int32_t token) override {
+    last_ = token;
+    ++count_;
+  }
+  bool is_over() const override { return count_ >= length_; }
+
+ private:
+  int32_t length_, last_ = 0, count_ = 0;
+};
+
 struct Output {
   std::vector<int32_t> tokens;
+  std::vector<double> logprobs;  // of each token, then of the likeliest beside it
   FinishReason finish = FinishReason::kNone;
   int num_finishes = 0;
   int64_t cached_tokens = 0, drafted_tokens = 0, accepted_tokens = 0;
@@ -43,6 +65,7 @@ class EnginePressure : public testing::TestWithParam<const char*> {
     options.num_threads = 1;
     options.buckets = {{16, 6}};
     if (state == "evict") options.evict = compiler::Eviction{.sinks = 5, .window = 9};
+    options.predict = state == "heads";
     if (state == "int8") options.state_dtype = tensor::DType::kQ8_0;
     if (state == "int4") options.state_dtype = tensor::DType::kQ4_1S;
     auto loaded = adapt::bring_up(path, options);
@@ -52,7 +75,7 @@ class EnginePressure : public testing::TestWithParam<const char*> {
     const auto golden = Json::parse(file);
     prompt_ = golden["prompt"].get<std::vector<int32_t>>();
     measure_ = std::make_unique<kv::StateCache>(
-        kv::StateCache::create(model_->executor->plan().states, {.page_rows = kPageRows, .step_tokens = 16}).value());
+        kv::StateCache::create(model_->states(), {.page_rows = kPageRows, .step_tokens = 16}).value());
   }
 
   // Prompts that begin alike, most of them longer than a step.
@@ -94,6 +117,8 @@ class EnginePressure : public testing::TestWithParam<const char*> {
     return [&output](const TokenEvent& event) {
       EXPECT_EQ(output.num_finishes, 0) << "an event after the last";
       if (event.token) output.tokens.push_back(*event.token);
+      if (event.logprob) output.logprobs.push_back(event.logprob->logprob);
+      for (const request::TokenLogprob& one : event.top_logprobs) output.logprobs.push_back(one.logprob);
       output.finish = event.finish;
       output.num_finishes += event.finish != FinishReason::kNone;
       output.cached_tokens = event.cached_tokens;
@@ -103,9 +128,15 @@ class EnginePressure : public testing::TestWithParam<const char*> {
       if (!event.error.ok()) output.error = event.error.message();
     };
   }
-  std::vector<Output> run(const EngineOptions& options, const std::vector<Request>& requests) {
+  // With the model's own head where it has been loaded with one and there is something for it to do.
+  auto make_engine(const EngineOptions& options) {
     metrics = Metrics();
-    const auto engine = Engine::create(*model_->executor, options, EngineMetrics::in(metrics));
+    runtime::Executor* head =
+        options.draft_tokens > 0 || options.state_capacity_bytes > 0 ? model_->predictor.get() : nullptr;
+    return Engine::create(*model_->executor, options, EngineMetrics::in(metrics), head);
+  }
+  std::vector<Output> run(const EngineOptions& options, const std::vector<Request>& requests) {
+    const auto engine = make_engine(options);
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     std::vector<Output> outputs(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -213,6 +244,76 @@ TEST_P(EnginePressure, NoTextDependsOnGuesses) {
   expect_equal(run(options, requests), wanted, "swapped");
 }
 
+// Masks, penalties, log-probabilities, stop tokens, and clients who leave at what they were waiting for.
+TEST_P(EnginePressure, NoOptionDependsOnGuessesOrPressure) {
+  constexpr int32_t kLeavesAt = 5;
+  const auto draw = [&] {
+    std::vector<Request> requests = draw_requests(8);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Request& request = requests[i];
+      request.max_tokens = 56;                                           // guesses are rare at first, among many
+      request.sampling.logit_bias = {{3, 6}, {4, 6}, {kLeavesAt, 5.5}};  // texts that repeat themselves
+      request.sampling.num_logprobs = static_cast<int>(i % 3) - 1;
+      if (i % 2 == 0) request.mask = std::make_shared<EveryThird>(20 + static_cast<int>(5 * i));
+      if (i % 4 == 1) request.sampling.repetition_penalty = 1.2;
+      if (i % 4 == 2) request.sampling.frequency_penalty = 0.7;
+      if (i % 4 == 3) request.stop_token_ids = {4};
+    }
+    return requests;
+  };
+  // Every fourth client cancels from within the event, as one that has read its stop string does.
+  const auto run_all = [&](const EngineOptions& options) {
+    const auto engine = make_engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<Request> requests = draw();
+    std::vector<Output> outputs(requests.size());
+    std::vector<Ticket> tickets(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      tickets[i] = *(*engine)->submit(std::move(requests[i]), [&, i](const TokenEvent& event) {
+        Output& output = outputs[i];
+        if (i % 4 == 0 && !output.tokens.empty() && output.tokens.back() == kLeavesAt) return;
+        into(output)(event);
+        if (i % 4 == 0 && event.token == kLeavesAt && event.finish == FinishReason::kNone) {
+          output.num_finishes = 1;
+          (*engine)->cancel(tickets[i]);
+        }
+      });
+    }
+    (*engine)->run_until_idle();
+    EXPECT_EQ(metric("firstlight_state_bytes"), metric("firstlight_state_reusable_bytes"));
+    return outputs;
+  };
+  const auto expect_same = [&](const EngineOptions& options, const std::vector<Output>& wanted, const char* how) {
+    const std::vector<Output> found = run_all(options);
+    expect_equal(found, wanted, how);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_EQ(found[i].logprobs.size(), wanted[i].logprobs.size()) << how << ", request " << i;
+      for (size_t k = 0; k < wanted[i].logprobs.size(); ++k) {
+        EXPECT_NEAR(found[i].logprobs[k], wanted[i].logprobs[k], 1e-4) << how << ", request " << i;
+      }
+    }
+  };
+  const std::vector<Output> wanted = run_all(plain());
+  EXPECT_FALSE(wanted[2].logprobs.empty());
+  for (const bool overlap : {false, true}) {
+    EngineOptions options = tight();
+    options.draft_tokens = 5;
+    options.overlap = overlap;
+    expect_same(options, wanted, "computed again");
+    const std::string model = GetParam();
+    const bool sure = model == "llama" || model == "qwen3_next" || model.ends_with("heads");
+    if (sure) {
+      EXPECT_GT(metric("firstlight_draft_tokens_total"), 0);
+      EXPECT_GT(metric("firstlight_preemptions_total{kind=\"recompute\"}"), 0);
+    }
+    options.swap = {.host_bytes = options.state_capacity_bytes, .disk_bytes = 8 * options.state_capacity_bytes};
+    expect_same(options, wanted, "swapped");
+    if (sure) {
+      EXPECT_GT(metric("firstlight_preemptions_total{kind=\"swap\"}"), 0);
+    }
+  }
+}
+
 // A stop inside a guess ends the output there.
 TEST_P(EnginePressure, AStopInsideAGuessStops) {
   Request request;
@@ -227,7 +328,9 @@ TEST_P(EnginePressure, AStopInsideAGuessStops) {
   const Output with = run(options, {request})[0];
   EXPECT_EQ(with.tokens, without.tokens);
   EXPECT_EQ(with.tokens.size(), 24u);
-  EXPECT_GT(metric("firstlight_draft_tokens_accepted_total"), 10);
+  if (!model_->predictor) {
+    EXPECT_GT(metric("firstlight_draft_tokens_accepted_total"), 10);
+  }
   request.stop_token_ids = {7};
   EXPECT_EQ(run(options, {request})[0], run(plain(), {request})[0]);
 }
@@ -368,11 +471,13 @@ TEST_P(EnginePressure, CancelledOnesGiveEverythingBack) {
   EXPECT_EQ(metric("firstlight_swap_bytes{kind=\"memory\"}") + metric("firstlight_swap_bytes{kind=\"disk\"}"), 0);
 }
 
-// Logs; windows; latents; fixed states beside logs and alone; logs at a rate; rows chosen by an index; shared layers.
+// Logs; windows; latents; fixed states beside logs and alone; logs at a rate; rows chosen by an index; shared layers;
+// heads that predict.
 INSTANTIATE_TEST_SUITE_P(Models, EnginePressure,
                          testing::Values("llama", "gemma3", "deepseek_v3", "qwen3_next", "mamba2", "deepseek_v4",
                                          "deepseek_v32", "kimi_linear", "gemma4_shared", "lfm2", "llama+evict",
-                                         "qwen3_next+evict", "gemma3+int8", "deepseek_v3+int4"),
+                                         "qwen3_next+evict", "gemma3+int8", "deepseek_v3+int4",
+                                         "deepseek_v3_no_q_lora+heads", "glm4_moe+heads"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::replace(name.begin(), name.end(), '+', '_');

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "adapt/test/golden_model.h"
+#include "adapt/twin.h"
 #include "align/sketch.h"
 #include "text/chat_template.h"
 
@@ -174,6 +175,101 @@ TEST_F(GoldenTest, AGoldenOfAnotherShapeIsNoVerdict) {
   golden = recording();
   golden.prompts[0].tokens[0] = 64;
   EXPECT_EQ(reproduce(*model_->executor, golden).status().code(), StatusCode::kInvalidArgument);
+}
+
+// Turns the sign of a part of a tensor in a file: the `part`-th of `parts` equal ones.
+void corrupt(const adapt::LoadedModel& model, const std::string& folder, const std::string& tensor, uint64_t part,
+             uint64_t parts) {
+  const formats::TensorRecord* record = model.checkpoint->find(tensor);
+  ASSERT_NE(record, nullptr) << tensor;
+  std::fstream file(folder + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  std::string bytes(record->size_bytes / parts, '\0');
+  const auto place = static_cast<std::streamoff>(record->offset + part * bytes.size());
+  file.seekg(place);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const size_t width = record->size_bytes / static_cast<uint64_t>(record->num_elements());
+  for (size_t i = width - 1; i < bytes.size(); i += width) bytes[i] = static_cast<char>(bytes[i] ^ '\x80');
+  file.seekp(place);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+// The prompts that readiness may ask of a model without a tokenizer, and of one with; then what the golden has become.
+struct RoutedCheck {
+  GoldenCheck exact, check;
+  Golden golden;
+};
+RoutedCheck check_routed(const adapt::LoadedModel& model, const adapt::BringUpOptions& options,
+                         const std::vector<int32_t>& prompt) {
+  RoutedCheck out;
+  auto golden = make_golden(model, options, prompt, 4);
+  EXPECT_TRUE(golden.ok()) << golden.status().message();
+  EXPECT_TRUE(golden->routed);
+  out.exact = reproduce(*model.executor, *golden).value();
+  EXPECT_TRUE(add_rounded(*golden, model, options).ok());
+  EXPECT_EQ(golden->prompts[0].rounded.size(), golden->prompts[0].rows.size());
+  out.check = reproduce(*model.executor, *golden).value();
+  out.golden = std::move(*golden);
+  return out;
+}
+
+// The prompts of readiness: of a model without a tokenizer, and of one with one that knows characters.
+std::vector<std::vector<int32_t>> readiness_prompts() {
+  const adapt::TestFolder folder;
+  adapt::write_text(folder / "tokenizer.json", adapt::character_tokenizer());
+  const adapt::TextAssets assets = adapt::load_text_assets(folder.path(), nullptr);
+  return {default_golden_prompt({}, 64), default_golden_prompt(assets, 64)};
+}
+
+// bfloat16 on the cpu backend: where two experts' scores are closer than its rounding, either may be taken. Random
+// weights: seed 5 turns the first tokens' choice, which all that follow see; seed 4 two rows of many.
+TEST(RoutedGolden, AChoiceThatRoundingTurnsIsNoFault) {
+  const adapt::BringUpOptions options = adapt::quick_options(catalog::Backend::kCpu);
+  const adapt::TestFolder source;
+  std::filesystem::copy_file(std::string(FL_SOURCE_DIR) + "/tests/golden/twins/gpt_oss.config.json",
+                             source / "config.json");
+  int64_t turned = 0, whole_prompts = 0;
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{4}, uint64_t{5}}) {
+    const adapt::TestFolder folder;
+    ASSERT_TRUE(adapt::make_twin(source.path(), folder / "twin", {.seed = seed, .intake = {}}).ok());
+    const auto model = adapt::bring_up(folder / "twin", options);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    for (const auto& ids : readiness_prompts()) {
+      const RoutedCheck found = check_routed(**model, options, ids);
+      EXPECT_TRUE(found.check.passed) << seed << ": position " << found.check.first_wrong << " by "
+                                      << found.check.worst_rel_l2 << ", turned " << found.check.turned;
+      turned += found.exact.turned;
+      whole_prompts += found.exact.passed ? 0 : 1;
+    }
+  }
+  EXPECT_GT(turned, 0) << "no single row turned";
+  EXPECT_GT(whole_prompts, 0) << "the rounded reference was not needed";
+}
+
+TEST(RoutedGolden, AWrongWeightIsOneStill) {
+  const adapt::BringUpOptions options = adapt::quick_options(catalog::Backend::kCpu);
+  const auto model = adapt::bring_up_golden(options, "gpt_oss");
+  ASSERT_NE(model, nullptr);
+  const std::vector<int32_t> prompt = readiness_prompts()[1];
+  const RoutedCheck sound = check_routed(*model, options, prompt);
+  const std::string layer = "model.layers.1.";
+  struct Fault {
+    std::string tensor;
+    uint64_t part, parts;
+  };
+  for (const Fault& fault : {Fault{layer + "self_attn.o_proj.weight", 0, 1},
+                             {layer + "mlp.experts.down_proj", 0, 1},
+                             {layer + "mlp.experts.gate_up_proj", 1, 3},
+                             {layer + "mlp.router.weight", 0, 2},
+                             {layer + "input_layernorm.weight", 1, 2},
+                             {"model.norm.weight", 0, 4},
+                             {"lm_head.weight", 2, 8}}) {
+    const adapt::TestFolder folder;
+    folder.copy_golden("gpt_oss");
+    corrupt(*model, folder.path(), fault.tensor, fault.part, fault.parts);
+    const auto broken = adapt::bring_up(folder.path(), options);
+    ASSERT_TRUE(broken.ok()) << broken.status().message();
+    EXPECT_FALSE(reproduce(*(*broken)->executor, sound.golden)->passed) << fault.tensor;
+  }
 }
 
 TEST(ReadGolden, NamesTheFileAndTheFault) {

@@ -12,11 +12,9 @@ struct Part {
   bool required;
 };
 
-constexpr Part kParts[] = {{"matches", LUA_TTABLE, true},
-                           {"parameters", LUA_TFUNCTION, true},
-                           {"state", LUA_TFUNCTION, true},
-                           {"forward", LUA_TFUNCTION, true},
-                           {"render", LUA_TFUNCTION, false}};
+constexpr Part kParts[] = {{"matches", LUA_TTABLE, true},    {"parameters", LUA_TFUNCTION, true},
+                           {"state", LUA_TFUNCTION, true},   {"forward", LUA_TFUNCTION, true},
+                           {"render", LUA_TFUNCTION, false}, {"predict", LUA_TTABLE, false}};
 
 }  // namespace
 
