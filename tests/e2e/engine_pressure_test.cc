@@ -348,6 +348,9 @@ TEST_P(EnginePressure, APromptInCommonIsComputedOnce) {
   expect_equal(run(options, choices), wanted, "four choices");
   EXPECT_EQ(metric("firstlight_prompt_tokens_total"), length);
   EXPECT_EQ(metric("firstlight_prefix_cache_hit_tokens_total"), 3 * length);
+  options.draft_tokens = 2;
+  expect_equal(run(options, choices), wanted, "four choices that guess");
+  options.draft_tokens = 0;
   options.max_sequences = 2;  // two come later
   expect_equal(run(options, choices), wanted, "two at a time");
   options = tight();

@@ -21,7 +21,9 @@ CLIENTS = 24
 
 
 def draw_requests(prompt):
-    """Prompts that begin alike or not, of many lengths, greedy and sampled."""
+    """Prompts that begin alike or not, of many lengths, greedy and sampled; stop strings, constraints, penalties."""
+    options = [{}, {"stop": ["e", "0k"]}, {"frequency_penalty": 0.8}, {"structured_outputs": {"regex": "([a-k ]{2}[l-z])+"}},
+               {"repetition_penalty": 1.3, "stop": ["s"]}]
     rng = random.Random(4)
     bodies = []
     for i in range(CLIENTS):
@@ -34,7 +36,8 @@ def draw_requests(prompt):
             "seed": i,
             "logprobs": 5,
             "echo": i % 3 == 0,  # then those of the prompt too
-            "ignore_eos": True,
+            "ignore_eos": "structured_outputs" not in options[i % len(options)],
+            **options[i % len(options)],
         })
     return bodies
 
@@ -75,9 +78,10 @@ def check(program_path, family, state_bytes, *flags):
 
 
 def main():
-    for family, state_bytes in (("llama", 80_000), ("qwen3_next", 80_000)):
+    for family, state_bytes, guesses in (("llama", 80_000, "ngram:5"), ("qwen3_next", 80_000, "ngram:5"),
+                                         ("deepseek_v3_no_q_lora", 80_000, "mtp:3")):
         put_out, alone = check(sys.argv[1], family, state_bytes)
-        guessing_out, guessed = check(sys.argv[1], family, state_bytes, "--speculate", "ngram:5")
+        guessing_out, guessed = check(sys.argv[1], family, state_bytes, "--speculate", guesses)
         assert guessed == alone, f"{family}: another answer with guesses"
         for name, (swapped, again) in (("plain", put_out), ("with guesses", guessing_out)):
             print(f"{family} {name}: {CLIENTS} clients, three times; put out to swap {swapped:.0f} times, to be computed again {again:.0f} times")
