@@ -59,7 +59,7 @@ end
 
 return function(c, write)
   local messages, thinking = c.messages, chat.thinking(c, false)
-  local last, i, calls, open = last_user(messages), 0, nil, false
+  local last, i, calls = last_user(messages), 0, nil
   local newest = #messages > 0 and messages[#messages - 1].role
   local dropping = thinking and (newest == "user" or newest == "developer")
   -- Nothing is opened behind the last message unless an answer is wanted.
@@ -68,11 +68,10 @@ return function(c, write)
   dsml.tools(write, words, chat.functions(c, ""))
   while i < #messages do
     local message, what, after = messages[i], "messages[" .. i .. "]", i + 1
-    open = thinking and i >= last
+    local open = thinking and i >= last
     if message.role == "system" then
       write(message.content)
       dsml.extras(write, words, message, what)
-      open = false
     elseif message.role == "user" or message.role == "developer" then
       -- The vendor's format drops a developer's message of earlier turns with the thoughts.
       if message.role == "user" or i == last or not dropping then
@@ -83,23 +82,19 @@ return function(c, write)
           write "\n\n# The user's message is: "
         end
         write(message.content)
-        if ends(after) then open = false else dsml.turn(write, open) end
+        if not ends(after) then dsml.turn(write, open) end
       end
     elseif message.role == "tool" then
       after = write_results(write, messages, i, calls)
-      if ends(after) then
-        open = false
-      else
+      if not ends(after) then
         write "\n\n"
         dsml.think(write, open)
       end
     elseif message.role == "assistant" then
       calls = dsml.assistant(write, message, what, "function_calls", thinking and i > last)
-      open = false
     else
       chat.unknown_role(message.role, what)
     end
     i = after
   end
-  return open and "</think>" or nil
 end

@@ -107,12 +107,11 @@ return function(c, write)
   local revision = chat.word(c, { "first", "0731" }, "first", "revision")
   local drop = chat.flag(c, true, "drop_thinking") and not has_tools(c)
   local turns, last = read_turns(c.messages, thinking and drop)
-  local calls, open = {}, false
+  local calls = {}
   write(dsml.begin, thinking and efforts[revision][effort] or "")
   dsml.tools(write, words, chat.functions(c, ""))
   for k, turn in ipairs(turns) do
     local role, message, what, follower = turn.role, turn.message, "messages[" .. turn.first .. "]", turns[k + 1]
-    open = false
     if role == "assistant" then
       local made = dsml.assistant(write, message, what, "tool_calls", thinking and (not drop or k > last))
       if #made > 0 then calls = made end
@@ -131,9 +130,7 @@ return function(c, write)
     end
     local answers = follower and follower.role == "assistant" or not follower and c.add_generation_prompt
     if answers and role ~= "assistant" then
-      open = thinking and (not drop or k >= last)
-      dsml.turn(write, open)
+      dsml.turn(write, thinking and (not drop or k >= last))
     end
   end
-  return open and "</think>" or nil
 end

@@ -152,7 +152,5 @@ return function(c, write)
       .. " in the next message.")
   end
   if c.response_format then write_format(write, c.response_format) end
-  if not c.add_generation_prompt then return end
-  write(OPENING, thinking and THINK or RESPOND)
-  return thinking and "<|close|>think<|sep|>" or nil
+  if c.add_generation_prompt then write(OPENING, thinking and THINK or RESPOND) end
 end

@@ -113,9 +113,7 @@ Result<std::vector<int32_t>> encode_prompt(const adapt::TextAssets& assets, cons
     context.variables = FL_TRY(parse_json(prompt.variables).with_context("--chat-variables"));
   }
   const auto rendered = FL_TRY(assets.chat_template->render(context));
-  if (trusted_end != nullptr && !rendered.segments.empty() && rendered.segments.back().trusted) {
-    *trusted_end = rendered.segments.back().text;
-  }
+  if (trusted_end != nullptr) *trusted_end = rendered.trusted_end();
   return tokenizer.encode_segments(rendered.segments);
 }
 

@@ -14,6 +14,7 @@
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "server/constraint_fields.h"
 #include "text/grammar/constraint.h"
 
 namespace firstlight::cli {
@@ -143,10 +144,9 @@ class Screen {
   bool in_thoughts_ = false;
 };
 
-// The prompt of -p, and how its answer is read where it is a chat.
+// The prompt of -p (and its end), and how its answer is read where it is a chat.
 Status prepare_chat(const Session& session, const CommonFlags& common, const RunFlags& flags, request::Request& request,
-                    std::shared_ptr<const server::ChatReading>& reading) {
-  std::string end;
+                    std::shared_ptr<const server::ChatReading>& reading, std::string& end) {
   request.prompt = FL_TRY(encode_prompt(
       session.text,
       {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}, &end));
@@ -178,13 +178,19 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   own.predict = speculation.predict;
   Session session = FL_TRY(open_session(own));
   std::shared_ptr<const server::ChatReading> reading;
-  if (flags.tokens.empty()) FL_TRY(prepare_chat(session, common, flags, request, reading));
+  std::string prompt_end;
+  if (flags.tokens.empty()) FL_TRY(prepare_chat(session, common, flags, request, reading, prompt_end));
   if (constraint) {
     const auto tokenizer = FL_TRY(session.text.require_tokenizer().with_context("a constraint"));
     text::grammar::ConstraintCompiler compiler(tokenizer);
     const std::string& file = flags.json_schema.empty() ? flags.grammar : flags.json_schema;
     const std::string name = file.empty() ? "--regex" : file;
-    request.mask = FL_TRY(compiler.compile(*constraint).with_context(name))->make_mask();
+    auto compiled = FL_TRY(compiler.compile(*constraint).with_context(name));
+    if (reading != nullptr) {
+      const auto framed = server::frame_text(*reading->profile->format, *constraint, prompt_end);
+      compiled = FL_TRY(compiler.compile(framed).with_context(name));
+    }
+    request.mask = compiled->make_mask();
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   Screen screen;

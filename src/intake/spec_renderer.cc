@@ -63,25 +63,16 @@ Result<Json> argument_of(const text::ChatContext& context) {
   return chat;
 }
 
-struct Call {
-  const Json* chat;
-  text::RenderedPrompt* out;
-};
-
-// Inside lua_pcall: the spec's table and a Call, to what render returned.
+// Inside lua_pcall: the spec's table and the chat.
 int call_render(lua_State* state) {
-  const auto& call = *static_cast<const Call*>(lua_touserdata(state, 2));
+  const auto& chat = *static_cast<const Json*>(lua_touserdata(state, 2));
   lua_getfield(state, 1, "render");
-  push_json(state, *call.chat);
+  push_json(state, chat);
   lua_pushcfunction(state, &write_pieces);
   lua_call(state, 2, 1);
-  if (lua_type(state, -1) == LUA_TNIL) return 0;
-  if (lua_type(state, -1) != LUA_TSTRING) {
-    raise(state, invalid_data("render returned " + describe(state, -1) +
-                              ", wanted nothing or the text that ends the thoughts"));
+  if (lua_type(state, -1) != LUA_TNIL) {
+    raise(state, invalid_data("render returned " + describe(state, -1) + ", wanted nothing: prompts are written"));
   }
-  call.out->thinking_close_tag = to_text(state, -1, "render");
-  call.out->thinking_open = true;
   return 0;
 }
 
@@ -108,10 +99,9 @@ class SpecRenderer final : public text::ChatRenderer {
     FL_TRY(run.open(limits_, *store_));
     FL_TRY(run.sandbox().run(spec_.path, spec_.text));
     run.tracer().prompt = &scope;
-    Call call{&chat, &out};
     lua_pushcfunction(run.state(), &call_render);
     lua_insert(run.state(), -2);
-    lua_pushlightuserdata(run.state(), &call);
+    lua_pushlightuserdata(run.state(), const_cast<Json*>(&chat));
     FL_TRY(run.sandbox().call(2, 0));
     out.segments = std::move(scope.segments);
     return ok_status();

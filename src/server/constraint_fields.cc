@@ -176,6 +176,11 @@ ApiError constraint_error(const ApiRequest& request, const Status& status) {
 
 }  // namespace
 
+text::grammar::ConstraintSpec frame_text(const text::ChatFormat& format, const text::grammar::ConstraintSpec& spec,
+                                         std::string_view prompt_end) {
+  return {Kind::kStructure, dump_json(text::answer_structure(format, prompt_end, as_part(spec), Json()))};
+}
+
 ApiError frame_answer(const ChatProfile* profile, const ApiRequest& request, std::string_view prompt_end,
                       std::optional<text::grammar::ConstraintSpec>& frame) {
   const bool wants_call = request.tool_choice == ToolChoice::kRequired || request.tool_choice == ToolChoice::kNamed;

@@ -10,6 +10,7 @@
 
 #include "server/api_error.h"
 #include "server/field_reader.h"
+#include "text/chat/chat_format.h"
 #include "text/grammar/constraint.h"
 
 namespace firstlight::server {
@@ -23,6 +24,10 @@ void read_constraint(FieldReader& fields, ApiRequest& request);
 
 // What cannot go together with a constraint; after all fields were read.
 void check_constraint(FieldReader& fields, const ApiRequest& request);
+
+// The constraint as one of a chat's text, with the marks around it and thoughts in front.
+text::grammar::ConstraintSpec frame_text(const text::ChatFormat& format, const text::grammar::ConstraintSpec& spec,
+                                         std::string_view prompt_end);
 
 // What a chat's answer is held to as a whole, marks, thoughts and calls included: calls where tool_choice wants them,
 // else what the constraint says, or (with tools) calls. Nothing where the request holds it to nothing, or to the

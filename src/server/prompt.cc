@@ -111,9 +111,7 @@ ApiError encode_chat(const ServedModel& model, const ApiRequest& request, std::v
                      std::string* trusted_end) {
   text::RenderedPrompt rendered;
   if (ApiError error = render_chat(model, request, rendered); !error.ok()) return error;
-  if (trusted_end != nullptr && !rendered.segments.empty() && rendered.segments.back().trusted) {
-    *trusted_end = rendered.segments.back().text;
-  }
+  if (trusted_end != nullptr) *trusted_end = rendered.trusted_end();
   auto encoded = model.tokenizer.encode_segments(rendered.segments);
   if (!encoded.ok()) return in_field("messages", encoded.status());
   ids = std::move(*encoded);

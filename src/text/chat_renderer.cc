@@ -51,8 +51,6 @@ Result<RenderedPrompt> render_continuation(const ChatRenderer& renderer, ChatCon
   if (!cut_at(prompt, word)) {
     return invalid_argument(name + ": cannot be continued, since the model's format does not show its text once");
   }
-  prompt.thinking_open = false;
-  prompt.thinking_close_tag.clear();
   return prompt;
 }
 

@@ -32,14 +32,14 @@ struct ChatContext {
 
 struct RenderedPrompt {
   std::vector<Segment> segments;  // neighbours differ in trust; joined they are the prompt
-  // The prompt ends inside a thinking block: the model's first words are thoughts, and only the closing tag will come.
-  bool thinking_open = false;
-  std::string thinking_close_tag;  // "</think>" and the like when thinking_open
-
   std::string text() const {
     std::string out;
     for (const Segment& segment : segments) out += segment.text;
     return out;
+  }
+  // The end of the prompt as far as it is the renderer's own: what reads the answer goes by it.
+  std::string trusted_end() const {
+    return segments.empty() || !segments.back().trusted ? std::string() : segments.back().text;
   }
 };
 

@@ -32,40 +32,10 @@ Result<std::shared_ptr<const jinja::Tree>> build(std::string_view source) {
   return std::shared_ptr<const jinja::Tree>(std::move(tree));
 }
 
-struct ThinkingTags {
-  std::string_view open;
-  std::string_view close;
-};
-
-constexpr ThinkingTags kThinkingTags[] = {
-    {"<think>", "</think>"},
-    {"<thinking>", "</thinking>"},
-    {"<thought>", "</thought>"},
-    {"[THINK]", "[/THINK]"},
-    {"<seed:think>", "</seed:think>"},
-    {"<|START_THINKING|>", "<|END_THINKING|>"},
-    {"<|inner_prefix|>", "<|inner_suffix|>"},
-    {"<|channel>thought", "<channel|>"},
-    {"\u25C1think\u25B7", "\u25C1/think\u25B7"},
-};
-
-// The prompt ends with an opening tag (and white space at most), written by the template itself.
-void find_open_thinking(RenderedPrompt& prompt) {
-  if (prompt.segments.empty() || !prompt.segments.back().trusted) return;
-  std::string_view end = prompt.segments.back().text;
-  end = end.substr(0, end.find_last_not_of(" \t\r\n") + 1);
-  for (const ThinkingTags& tags : kThinkingTags) {
-    if (!end.ends_with(tags.open)) continue;
-    prompt.thinking_open = true;
-    prompt.thinking_close_tag = tags.close;
-  }
-}
-
 Result<RenderedPrompt> run(const jinja::Tree& tree, jinja::RenderInput input, std::optional<int64_t> now_unix_s) {
   input.now = broken_down(now_unix_s);
   RenderedPrompt out;
   out.segments = FL_TRY(jinja::render(tree, input)).segments();
-  find_open_thinking(out);
   return out;
 }
 

@@ -150,7 +150,7 @@ def check_parsed_tools(client, model):
         answer = client.chat.completions.parse(**asked, tool_choice=named, seed=seed)
         arguments = answer.choices[0].message.tool_calls[0].function.parsed_arguments
         assert isinstance(arguments, Weather) and 1 <= arguments.days <= 3, answer
-    either = client.chat.completions.parse(**asked, response_format=Point, n=8, seed=1, parallel_tool_calls=False)
+    either = client.chat.completions.parse(**asked, response_format=Point, n=4, seed=1, parallel_tool_calls=False)
     for choice in either.choices:
         assert bool(choice.message.tool_calls) != (choice.message.parsed is not None), choice
 

@@ -143,6 +143,19 @@ def check_thoughts(port):
     print(f"thoughts: {thought} of sixteen answers")
 
 
+def check_run(program, folder):
+    """`run` too: thoughts come apart, the text is the constraint's."""
+    closed = 0
+    for seed in range(8):
+        command = [program, "run", str(folder), "--backend", "cpu", "-p", "say it", "--chat-variables", '{"think": true}', "--regex", "(utc|cet)",
+                   "--temperature", "1", "--seed", str(seed), "--max-tokens", "200", "--json"]
+        answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        closed += answer["finish_reason"] == "stop"
+        assert answer["text"] in (("utc", "cet") if answer["finish_reason"] == "stop" else ("",)), answer
+        assert answer["reasoning"], answer
+    assert closed >= 4, closed
+
+
 def check_refusals(port):
     for fields, param in (
         ({"tool_choice": "required"}, "tool_choice"),
@@ -165,6 +178,7 @@ def main():
             if name == "hermes":
                 check_thoughts(port)
                 check_refusals(port)
+                check_run(program, folder)
     with tempfile.TemporaryDirectory() as folder, served(program, pathlib.Path(folder), "none", []) as port:
         status, text = send(port, tools=TOOLS, tool_choice="required")
         assert status == 400 and json.loads(text)["error"]["param"] == "tool_choice", text

@@ -8,10 +8,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 #include <vector>
 
 #include "base/json.h"
+#include "text/chat/chat_format.h"
 #include "text/chat_renderer.h"
 
 namespace firstlight::intake {
@@ -87,16 +89,11 @@ TEST(SpecRenderer, OnlyMarkupIsTrusted) {
   const std::vector<text::Segment> wanted = {
       {"<|x|>", true}, {"ab<|x|>", false}, {"<|x|><|x|>", true}, {"12hi", false}};
   EXPECT_EQ(prompt->segments, wanted);
-  EXPECT_FALSE(prompt->thinking_open);
   EXPECT_NE(text_of(render_with("write(prompt.markup(chat.messages[0].content))")).find("never while"),
             std::string::npos);
 }
 
-TEST(SpecRenderer, SaysWhatTheAnswerBeginsWith) {
-  const auto open = render_with("write 'x' return '</t>'");
-  ASSERT_TRUE(open.ok());
-  EXPECT_TRUE(open->thinking_open);
-  EXPECT_EQ(open->thinking_close_tag, "</t>");
+TEST(SpecRenderer, ReturnsNothing) {
   EXPECT_NE(text_of(render_with("return {}")).find("render returned a table"), std::string::npos);
 }
 
@@ -175,6 +172,19 @@ ChatContext chat_about(const std::string& text) {
       {{"type", "function"}, {"function", {{"name", text}, {"description", text}, {"parameters", parameters}}}}};
   context.variables = {{"model_identity", text}};
   return context;
+}
+
+// What ends the thoughts that the prompt leaves open, by the family's chat format.
+std::string ends_thoughts(const std::string& family, const RenderedPrompt& prompt) {
+  static const std::map<std::string, std::string> kFormats = {{"deepseek_v32", "deepseek_dsml_v32"},
+                                                              {"deepseek_v4", "deepseek_dsml"},
+                                                              {"gpt_oss", "harmony"},
+                                                              {"kimi_k3", "kimi_k3"}};
+  static const auto files = text::shipped_chat_formats().value();
+  for (const text::ChatFormatFile& file : files) {
+    if (file.format.name == kFormats.at(family)) return std::string(file.format.open_thought(prompt.trusted_end()));
+  }
+  return "no such format";
 }
 
 TEST(ShippedRenderers, NoTextOfAClientIsTrusted) {
@@ -279,7 +289,7 @@ TEST(ShippedRenderers, ATurnWithToolsOnlyGrows) {
       before = text;
       EXPECT_EQ(text.find("new thoughts") != std::string::npos, count > 4) << family;
       if (count == 8) continue;
-      EXPECT_EQ(prompt->thinking_open, family != std::string("gpt_oss")) << family << count;
+      EXPECT_EQ(ends_thoughts(family, *prompt).empty(), family == std::string("gpt_oss")) << family << count;
     }
   }
 }
@@ -313,7 +323,7 @@ TEST(ShippedRenderers, WithoutAGenerationPromptNothingIsOpened) {
     context.add_generation_prompt = false;
     const auto prompt = render(family, context);
     ASSERT_TRUE(prompt.ok());
-    EXPECT_FALSE(prompt->thinking_open);
+    EXPECT_EQ(ends_thoughts(family, *prompt), "");
     EXPECT_TRUE(with.starts_with(prompt->text()) && with.size() > prompt->text().size()) << family;
     EXPECT_NE(prompt->text().find("word"), std::string::npos);
   }
@@ -322,7 +332,7 @@ TEST(ShippedRenderers, WithoutAGenerationPromptNothingIsOpened) {
 TEST(ShippedRenderers, ThinkingIsSwitchedByItsVariables) {
   const auto ends = [](const std::string& family, const std::string& variables) {
     const auto prompt = render(family, chat_of(R"([{"role": "user", "content": "hi"}])", "null", variables));
-    return prompt.ok() ? prompt->thinking_close_tag : prompt.status().to_string();
+    return prompt.ok() ? ends_thoughts(family, *prompt) : prompt.status().to_string();
   };
   for (const char* family : {"deepseek_v32", "deepseek_v4"}) {
     EXPECT_EQ(ends(family, R"({"thinking": true})"), "</think>");

@@ -256,6 +256,14 @@ std::string_view ChatFormat::open_end(std::string_view prompt) const {
   return found;
 }
 
+std::string_view ChatFormat::open_thought(std::string_view prompt) const {
+  const std::string_view open = open_end(prompt);
+  for (const ThinkingMarks& marks : thinking) {
+    if (!open.empty() && marks.open == open) return marks.close;
+  }
+  return "";
+}
+
 std::vector<int32_t> ChatFormat::special_marks(const Tokenizer& tokenizer, bool with_calls) const {
   std::vector<std::string_view> texts;
   const auto add_parts = [&](const std::vector<PatternPart>& parts) {

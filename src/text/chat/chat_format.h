@@ -57,6 +57,8 @@ struct ChatFormat {
   // The end of a prompt that the answer goes on from: an opened mark of thoughts, or a prompt_end. `prompt` is trusted
   // text of the template.
   std::string_view open_end(std::string_view prompt) const;
+  // The mark that ends the thoughts which that prompt leaves open; "" where it opens none.
+  std::string_view open_thought(std::string_view prompt) const;
 
   // The special tokens that are a piece of a mark, so that they have to be seen though special tokens are left out of
   // the text. `calls`: whether calls are looked for.

@@ -82,9 +82,14 @@ TEST(ChatFormat, TheOpenEndOfAPrompt) {
   EXPECT_EQ(think.open_end("[THINK]"), "[THINK]");
   EXPECT_EQ(think.open_end("<think>\n\n</think>\n\n"), "");
   EXPECT_EQ(think.open_end("<|assistant|>"), "");
+  EXPECT_EQ(think.open_thought("<|assistant|><think>\n"), "</think>");
+  EXPECT_EQ(think.open_thought("[THINK]"), "[/THINK]");
+  EXPECT_EQ(think.open_thought("<think>\n\n</think>\n\n"), "");
+  EXPECT_EQ(think.open_thought("<|assistant|>"), "");
   const ChatFormat harmony = recognise_chat_format(files, {"<|channel|><|message|>commentary"});
   EXPECT_EQ(harmony.name, "harmony");
   EXPECT_EQ(harmony.open_end("<|start|>assistant"), "<|start|>assistant");
+  EXPECT_EQ(harmony.open_thought("<|start|>assistant"), "") << "the answer's to open";
 }
 
 // Every public template at hand, and the format that its text says. A template that is not in the list says none.

@@ -64,21 +64,6 @@ TEST(ChatTemplate, TheClockIsInjected) {
   EXPECT_EQ(rendered("{{ strftime_now('%d %b %Y') }}", context_of("[]")), "10 Jul 2025");
 }
 
-TEST(ChatTemplate, FindsAPreopenedThinkingBlock) {
-  const auto state = [](const std::string& source) {
-    return ChatTemplate::compile(source, "t")
-        .value()
-        .render(context_of(R"([{"role":"user","content":"a <think>"}])"))
-        .value();
-  };
-  EXPECT_TRUE(state("<|assistant|>{{ '<think>\\n' }}").thinking_open);
-  EXPECT_EQ(state("<|assistant|><think>").thinking_close_tag, "</think>");
-  EXPECT_EQ(state("[THINK]").thinking_close_tag, "[/THINK]");
-  EXPECT_FALSE(state("<think>\n\n</think>\n\n").thinking_open);
-  EXPECT_FALSE(state("{{ messages[0].content }}").thinking_open);  // a user's words open nothing
-  EXPECT_FALSE(state("<|assistant|>").thinking_open);
-}
-
 TEST(ChatTemplate, RaisedExceptionsAreInvalidArguments) {
   const auto out =
       ChatTemplate::compile("{{ raise_exception('no system role') }}", "t").value().render(context_of("[]"));
