@@ -194,18 +194,20 @@ ApiError frame_answer(const ChatProfile* profile, const ApiRequest& request, std
   }
   // The answer goes on from within a text.
   if (profile == nullptr || request.continue_final_message) return {};
+  const text::ChatFormat& format = *profile->format;
+  const bool has_marks = !format.thinking.empty() || !format.text_begin.empty() || !format.text_end.empty();
+  if (!may_call && !has_marks) return {};
   Json calls;
   if (may_call) {
     const text::ToolSet tools(request.tools);
     const bool is_named = request.tool_choice == ToolChoice::kNamed;
     const auto names = is_named ? std::vector{request.named_tool} : tools.names();
-    auto structure =
-        text::call_structure(*profile->format->calls, tools, names, is_named || !request.parallel_tool_calls);
+    auto structure = text::call_structure(*format.calls, tools, names, is_named || !request.parallel_tool_calls);
     if (!structure.ok()) return tool_error(request, structure.status());
     calls = std::move(*structure);
   }
   Json text = wants_call ? Json() : as_part(*request.constraint);
-  const Json structure = text::answer_structure(*profile->format, prompt_end, std::move(text), std::move(calls));
+  const Json structure = text::answer_structure(format, prompt_end, std::move(text), std::move(calls));
   frame = {Kind::kStructure, dump_json(structure)};
   return {};
 }
