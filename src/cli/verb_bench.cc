@@ -24,7 +24,7 @@ Json row_json(const gates::SpeculationRow& row) {
 // With --speculate: what it gains on a text that repeats itself, and what it costs on one that does not.
 Result<int> bench_speculation(const Session& session, const gates::SpeculationOptions& wanted, bool json) {
   gates::SpeculationOptions options = wanted;
-  Progress bar("bench", static_cast<int64_t>(2 * options.prompts.size() * options.batches.size()),
+  Progress bar("bench", static_cast<int64_t>(3 * options.prompts.size() * options.batches.size()),
                {.unit_name = "row"});
   options.row_done = [&] { bar.advance(1); };
   const auto rows =

@@ -2,6 +2,7 @@
 #include "gates/speculation.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <random>
 
@@ -14,6 +15,37 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kPassage = 48;  // tokens that the repeating text repeats
+constexpr int32_t kFew = 12;      // different tokens of the contrary text
+
+// Of the first few tokens any but the one that followed the last two, or three, when they stood here before.
+class Contrary : public request::TokenMask {
+ public:
+  explicit Contrary(std::span<const int32_t> prompt) {
+    for (const int32_t token : prompt) accept(token);
+  }
+  void set_stop_tokens(std::span<const int32_t> ids) override { (void)ids; }
+  Status apply(std::span<uint8_t> allowed) override {
+    std::fill(allowed.begin(), allowed.end(), uint8_t{0});
+    std::fill_n(allowed.begin(), kFew, uint8_t{1});
+    for (const int32_t followed : {after_pair_[pair()], after_three_[three()]}) {
+      if (followed > 0) allowed[static_cast<size_t>(followed) - 1] = 0;
+    }
+    return ok_status();
+  }
+  void accept(int32_t token) override {
+    after_pair_[pair()] = after_three_[three()] = token + 1;
+    last_ = {last_[1], last_[2], token};
+  }
+  bool is_over() const override { return false; }
+
+ private:
+  size_t pair() const { return static_cast<size_t>(last_[1] * kFew + last_[2]); }
+  size_t three() const { return static_cast<size_t>(last_[0]) * kFew * kFew + pair(); }
+
+  std::array<int32_t, 3> last_{};
+  std::vector<int32_t> after_pair_ = std::vector<int32_t>(kFew * kFew);  // the token and one; 0: none yet
+  std::vector<int32_t> after_three_ = std::vector<int32_t>(kFew * kFew * kFew);
+};
 
 struct Run {
   std::vector<std::vector<int32_t>> tokens;  // by request
@@ -54,10 +86,10 @@ class Bench {
   }
 
   std::vector<request::Request> requests(const SpeculationRow& row, int64_t vocabulary) const {
-    const bool repeats = row.text == "repeating";
+    const bool repeats = row.text == "repeating", contrary = row.text == "contrary";
     std::vector<request::Request> all;
     std::mt19937 random(1);
-    std::uniform_int_distribution<int32_t> any(0, static_cast<int32_t>(vocabulary) - 1);
+    std::uniform_int_distribution<int32_t> any(0, (contrary ? kFew : static_cast<int32_t>(vocabulary)) - 1);
     for (int64_t i = 0; i < row.batch; ++i) {
       request::Request request{.max_tokens = options_.decode_tokens, .ignore_model_stops = true};
       for (int64_t at = 0; at < row.prompt; ++at) {
@@ -65,6 +97,7 @@ class Bench {
         request.prompt.push_back(copies ? request.prompt[static_cast<size_t>(at - kPassage)] : any(random));
       }
       request.sampling.temperature = repeats ? 0 : 1;
+      if (contrary) request.mask = std::make_shared<Contrary>(request.prompt);
       request.sampling.seed = static_cast<uint64_t>(i);
       all.push_back(std::move(request));
     }
@@ -121,6 +154,10 @@ Result<std::vector<SpeculationRow>> benchmark_speculation(runtime::Executor& exe
       return invalid_argument("batch " + std::to_string(batch) + ": 1 to " + std::to_string(most) + " wanted");
     }
   }
+  for (const auto& output : executor.plan().outputs) {
+    if (output.name != "logits" || executor.plan().buffer(output.buffer).type.shape.back().factor >= kFew) continue;
+    return invalid_argument("a vocabulary of " + std::to_string(kFew) + " tokens at least wanted");
+  }
   if (options.decode_tokens < 2 || options.draft_tokens < 1 || options.rounds < 1) {
     return invalid_argument("two tokens to generate, one to guess and one round at least wanted");
   }
@@ -129,7 +166,7 @@ Result<std::vector<SpeculationRow>> benchmark_speculation(runtime::Executor& exe
   std::vector<SpeculationRow> rows;
   for (const int64_t batch : options.batches) {
     for (const int64_t prompt : options.prompts) {
-      for (const char* text : {"repeating", "drawn"}) {
+      for (const char* text : {"repeating", "drawn", "contrary"}) {
         rows.push_back(FL_TRY(bench.row(text, prompt, batch)));
         if (options.row_done) options.row_done();
       }

@@ -23,7 +23,8 @@ struct SpeculationOptions {
 
 struct SpeculationRow {
   // "repeating": a passage over and over, gone on with greedily. "drawn": tokens that do not repeat, gone on with by
-  // drawing at temperature 1.
+  // drawing at temperature 1. "contrary": of few tokens, whose pairs all repeat, and what followed one the last time is
+  // forbidden: what is looked up in the text is never right.
   std::string text;
   int64_t prompt = 0, batch = 0;
   double plain_tps = 0, tps = 0;                  // generated tokens per second over all requests, without and with
