@@ -7,6 +7,7 @@
 
 #include "adapt/compiler_services.h"
 #include "adapt/hidden_output.h"
+#include "compiler/compute_modes.h"
 #include "device/cpu/detect.h"
 #include "device/open.h"
 
@@ -63,6 +64,13 @@ compiler::CompileOptions compile_options(const BringUpOptions& options, const ta
                              : std::max(target.num_cores, static_cast<int>(std::thread::hardware_concurrency()))};
 }
 
+compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target,
+                                         const ir::Graph& graph) {
+  compiler::CompileOptions compile = compile_options(options, target);
+  if (!options.state_dtype) compile.state_dtype = compiler::usual_state_dtype(graph, compile);
+  return compile;
+}
+
 Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& checkpoint, plan::Plan plan,
                                                 ThreadPool& pool, const BringUpOptions& options,
                                                 const target::CpuTarget& target) {
@@ -105,11 +113,10 @@ Result<std::unique_ptr<LoadedModel>> bring_up(const std::string& path, const Bri
   loaded->intake_seconds = watch.lap();
   ir::Graph graph = loaded->model.graph;
   if (options.hidden != Hidden::kNone) FL_TRY(add_hidden_output(graph, options.hidden == Hidden::kBeside));
-  auto plan = FL_TRY(compiler::compile(std::move(graph), compile_options(options, target), &loaded->passes));
+  const compiler::CompileOptions compile = compile_options(options, target, graph);
+  auto plan = FL_TRY(compiler::compile(std::move(graph), compile, &loaded->passes));
   std::optional<plan::Plan> predictor;
-  if (loaded->model.predictor) {
-    predictor = FL_TRY(compiler::compile(*loaded->model.predictor, compile_options(options, target)));
-  }
+  if (loaded->model.predictor) predictor = FL_TRY(compiler::compile(*loaded->model.predictor, compile));
   loaded->compile_seconds = watch.lap();
   loaded->pool = FL_TRY(ThreadPool::create({.num_threads = options.num_threads, .yields = true}));
   loaded->executor = FL_TRY(load(*loaded->checkpoint, std::move(plan), *loaded->pool, options, target));

@@ -38,7 +38,10 @@ double state_error(const plan::Plan& plan) {
 
 class Rounder {
  public:
-  Rounder(const ir::Graph& graph, const compiler::CompileOptions& options) : graph_(graph), options_(options) {}
+  Rounder(const ir::Graph& graph, const compiler::CompileOptions& options)
+      : graph_(graph),
+        options_(options),
+        attends_in_bf16_(compiler::attend_mode(graph, options) == catalog::ComputeMode::kBf16) {}
 
   Result<ir::Graph> run() {
     Status status;
@@ -62,6 +65,8 @@ class Rounder {
         FL_TRY(round_operand(id, 0, mode, nodes));
         if (mode == catalog::ComputeMode::kBf16) FL_TRY(round_operand(id, 1, mode, nodes));
       }
+      const bool attends = op == ops::OpKind::kAttend || op == ops::OpKind::kAttendSegments;
+      if (attends && attends_in_bf16_) FL_TRY(round_operand(id, 0, catalog::ComputeMode::kBf16, nodes));
       nodes.push_back(id);
     }
     region.nodes = std::move(nodes);
@@ -97,6 +102,7 @@ class Rounder {
 
   ir::Graph graph_;
   const compiler::CompileOptions& options_;
+  const bool attends_in_bf16_;
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ Result<Bench> set_up_files(const CommonFlags& common, const std::string& files) 
 Result<Bench> set_up(const CommonFlags& common) {
   Bench bench = FL_TRY(set_up_files(common, common.model));
   bench.model = FL_TRY(intake::load_model(*bench.checkpoint, bench.options.intake));
+  bench.resources.compile = adapt::compile_options(bench.options, device::detect_cpu(), bench.model.graph);
   return bench;
 }
 

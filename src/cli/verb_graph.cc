@@ -104,7 +104,7 @@ Result<int> verb_graph(const CommonFlags& common, const GraphFlags& flags) {
   }
   if (flags.stage == "sharded") return unsupported("--stage sharded: this build runs on one rank");
   ir::Graph graph = FL_TRY(load_graph(common.model, options.intake));
-  compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu());
+  compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu(), graph);
   compile.buckets = {{.max_tokens = kPlanTokens, .max_outputs = 16}};
   FL_TRY(compiler::check_pass_names(compile));
   if (flags.stage == "plan") return show_plan(common, flags, graph, compile);

@@ -32,7 +32,7 @@ Result<int> verb_ops(const CommonFlags& common) {
   const adapt::BringUpOptions options = FL_TRY(bring_up_options(common));
   const auto checkpoint = FL_TRY(formats::Checkpoint::open(common.model, {.headers_only = true}));
   ir::Graph graph = FL_TRY(intake::load_model(checkpoint, options.intake)).graph;
-  const compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu());
+  const compiler::CompileOptions compile = adapt::compile_options(options, device::detect_cpu(), graph);
   FL_TRY(compiler::run_passes(graph, compile, "", nullptr));
   const auto list = compiler::coverage(graph, compile);
   bool missing = false;

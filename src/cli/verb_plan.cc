@@ -109,7 +109,8 @@ Status plan_memory(const PlanFlags& flags, const Question& question, Answer& ans
     return invalid_argument("--context " + std::to_string(flags.context) + ": the model knows " +
                             std::to_string(answer.declared) + " positions");
   }
-  const auto plan = FL_TRY(compiler::compile(run.model->graph, adapt::compile_options(question.options, question.cpu)));
+  const ir::Graph& graph = run.model->graph;
+  const auto plan = FL_TRY(compiler::compile(graph, adapt::compile_options(question.options, question.cpu, graph)));
   const bool is_device = question.device != nullptr;
   answer.memory = FL_TRY(planner::MemoryModel::create(
       plan, run.checkpoint.get(),

@@ -76,8 +76,8 @@ class Capturer {
     out_.call.name = std::string(call_.label);
     out_.call.op = step.op;
     out_.call.attributes = step.attributes;
-    out_.mode = mode_of(step.attributes);
     out_.kernel = std::string(call_.form);
+    out_.mode = catalog::attends_in_bf16(out_.kernel) ? catalog::ComputeMode::kBf16 : mode_of(step.attributes);
     out_.label = std::string(call_.label);
     for (const plan::BufferId id : step.outputs)
       out_.call.result_types.push_back(counted(plan_.buffer(id).type, call_.values));

@@ -126,8 +126,8 @@ class GateRunner {
   Status plan(Gate& gate) {
     loaded().device = FL_TRY(adapt::open_backend(bring_up_));
     bring_up_.device = loaded().device.get();
-    plan_ =
-        FL_TRY(compiler::compile(loaded().model.graph, adapt::compile_options(bring_up_, target_), &loaded().passes));
+    const ir::Graph& graph = loaded().model.graph;
+    plan_ = FL_TRY(compiler::compile(graph, adapt::compile_options(bring_up_, target_, graph), &loaded().passes));
     const plan::Bucket& bucket = plan_.buckets.back();
     Json passes = Json::array();
     for (const auto& record : loaded().passes) {

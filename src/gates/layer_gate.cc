@@ -160,7 +160,7 @@ class LayerGate {
     const bool generates = options.generated != runtime::GeneratedMode::kOff;
     return {.checkpoint = candidate.loaded.checkpoint.get(),
             .pool = candidate.loaded.pool.get(),
-            .compile = adapt::compile_options(options, candidate.target),
+            .compile = adapt::compile_options(options, candidate.target, candidate.loaded.model.graph),
             .executor = {.device = catalog::is_device(options.backend) ? options.device : nullptr,
                          .generated = generates ? runtime::GeneratedMode::kCached : runtime::GeneratedMode::kOff,
                          .cache_dir = options.cache_dir,

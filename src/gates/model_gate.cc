@@ -104,7 +104,7 @@ class ModelGate {
   Status measure_rounding(const GoldenPrompt& prompt, const std::vector<int64_t>& wanted) {
     const align::Rounding rounding = align::rounding_of(executor_.plan());
     if (rounding.step <= kRounds) return ok_status();
-    const auto compile = adapt::compile_options(candidate_.bring_up, candidate_.target);
+    const auto compile = adapt::compile_options(candidate_.bring_up, candidate_.target, candidate_.loaded.model.graph);
     const ir::Graph graph = FL_TRY(align::with_rounded_products(candidate_.loaded.model.graph, compile));
     auto rounded = FL_TRY(
         Reference::create(candidate_.loaded, candidate_.bring_up, prompt.num_prompt, &graph, compile.state_dtype));

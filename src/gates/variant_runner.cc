@@ -101,7 +101,7 @@ Result<Effect> VariantRunner::run_computed(catalog::ComputeMode mode) {
 Result<Effect> VariantRunner::score(const formats::Checkpoint& checkpoint, const intake::Model& model,
                                     const adapt::BringUpOptions& options) {
   const target::CpuTarget target = device::detect_cpu();
-  auto plan = FL_TRY(compiler::compile(model.graph, adapt::compile_options(options, target)));
+  auto plan = FL_TRY(compiler::compile(model.graph, adapt::compile_options(options, target, model.graph)));
   const auto executor = FL_TRY(adapt::load(checkpoint, std::move(plan), *pool_, options, target));
   kl_ = nll_ = 0;
   equal_ = scored_ = 0;

@@ -48,7 +48,9 @@ Ranges rope_ranges(const Case& c, const Outcome& wanted, bool on_device);
 double rescaling(const Case& c, bool on_device);
 Limits recurrence_limits(const Case& c, const Outcome& wanted, bool on_device);
 Ranges page_limits(const Case& c, const Outcome& wanted, double grown);
-Ranges attend_ranges(const Case& c, const Outcome& wanted, bool on_device);
+// What attention in bf16 adds, per query and head; 0 in other modes.
+Row attend_roundings(const Case& c, catalog::ComputeMode mode);
+Ranges attend_ranges(const Case& c, const Outcome& wanted, catalog::ComputeMode mode, bool on_device);
 Limits rope_append_limits(const Case& c, const Outcome& wanted, bool on_device);
 
 }  // namespace firstlight::judge

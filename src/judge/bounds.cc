@@ -23,8 +23,12 @@ Limits stated_limits(const Case& c, const Outcome& wanted, ComputeMode mode) {
   const Values tolerance = products ? product_tolerance(c, mode) : Values{};
   const auto stated = [&](double v) { return c.bound.absolute + c.bound.relative * std::fabs(v); };
   Limits limits;
-  limits.results =
-      around(wanted, [&](size_t result, size_t i, double v) { return products ? tolerance[result][i] : stated(v); });
+  const bool attends = c.op == OpKind::kAttend || c.op == OpKind::kAttendSegments;
+  const Row rounded = attends ? attend_roundings(c, mode) : Row{};
+  const auto width = attends ? at(last(wanted.results[0])) : 1;
+  limits.results = around(wanted, [&](size_t result, size_t i, double v) {
+    return products ? tolerance[result][i] : stated(v) + (attends ? rounded[i / width] : 0);
+  });
   if (c.op == OpKind::kRopeAppend) limits.state = page_limits(c, wanted, 1);
   if (!is_recurrence(c.op)) return limits;
   const State& state = c.state[0];
@@ -78,7 +82,7 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
       return recurrence_limits(c, wanted, on_device);
     case OpKind::kAttend:
     case OpKind::kAttendSegments:
-      if (is_unstated(c)) return {attend_ranges(c, wanted, on_device), {}};
+      if (is_unstated(c)) return {attend_ranges(c, wanted, mode, on_device), {}};
       break;
     case OpKind::kRopeAppend:
       if (is_unstated(c)) return rope_append_limits(c, wanted, on_device);
@@ -91,8 +95,10 @@ Limits derived_limits(const Case& c, const Outcome& wanted, ComputeMode mode, bo
   const bool attends = c.op == OpKind::kAttend || c.op == OpKind::kAttendSegments;
   const double keys = attends ? rescaling(c, on_device) : 0;
   Limits limits;
-  limits.results = around(wanted, [&](size_t, size_t, double v) {
-    return (c.bound.absolute + c.bound.relative * std::fabs(v)) * grown + keys;
+  const Row rounded = attends ? attend_roundings(c, mode) : Row{};
+  const auto width = attends ? at(last(wanted.results[0])) : 1;
+  limits.results = around(wanted, [&](size_t, size_t i, double v) {
+    return (c.bound.absolute + c.bound.relative * std::fabs(v)) * grown + keys + (attends ? rounded[i / width] : 0);
   });
   for (Range& range : limits.results[0]) {  // a weight too small for float32 is 0, and 0 times infinity NaN
     if (attends && !std::isfinite(range.low)) range = no_number();

@@ -186,33 +186,69 @@ Ranges page_limits(const Case& c, const Outcome& wanted, double grown) {
   return ranges;
 }
 
-// (2 epsilon + 120u + n/8 u) max |v|, epsilon = (Dk + 28) u scale |q| max |k|: sum |q k| by its bound, and the scores'
-// spread by twice that. A formula of scores may add what grows with positions: 4u n more.
-Ranges attend_ranges(const Case& c, const Outcome& wanted, bool on_device) {
-  const Row q = c.operands[0].values();
-  const auto width = at(last(c.operands[0]));
-  const ops::KeySegments all = ops::key_segments(c.op, c.attributes, c.operands.size()).value();
+namespace {
+
+// The largest norm of a key, the largest element of a value, and how many keys there are.
+struct Reach {
   double key = 0, value = 0, keys = 0;
+};
+
+Reach reach_of(const Case& c) {
+  const ops::KeySegments all = ops::key_segments(c.op, c.attributes, c.operands.size()).value();
+  Reach reach;
   for (size_t s = 0; s < all.segments.size(); ++s) {
-    key = std::max(key, largest_row_norm(c.state[s], all.segments[s].key));
+    reach.key = std::max(reach.key, largest_row_norm(c.state[s], all.segments[s].key));
     const auto index = at(c.state[s].decl.component_index(all.segments[s].value));
     double longest = 0;
     for (const auto& values : c.state[s].rows[index])
-      value = std::max(value, largest_finite(Row(values.begin(), values.end())));
+      reach.value = std::max(reach.value, largest_finite(Row(values.begin(), values.end())));
     for (const Sequence& sequence : c.state[s].sequences)
       longest = std::max(longest, static_cast<double>(rows_of(c.state[s].decl, sequence)));
-    keys += longest;
+    reach.keys += longest;
   }
-  const double positions = c.attributes.get_expression("score").empty() ? 0 : 4 * keys * kUnit;
-  const auto out_width = at(last(wanted.results[0]));
-  Row tolerance;  // per query and head
+  return reach;
+}
+
+// scale |q|, per query and head.
+Row scaled_norms(const Case& c) {
+  const Row q = c.operands[0].values();
+  const auto width = at(last(c.operands[0]));
+  Row norms;
   for (size_t first = 0; first < q.size(); first += width) {
     double squares = 0;
     for (size_t i = first; i < first + width; ++i) squares += q[i] * q[i];
-    const double epsilon = (static_cast<double>(width) + 28) * kUnit * std::fabs(c.attributes.get_float("scale")) *
-                               std::sqrt(squares) * key +
-                           positions;
-    tolerance.push_back((on_device ? 2 : 1) * (2 * epsilon + (15 + keys / 64) * 8 * kUnit) * value + 0x1p-126);
+    norms.push_back(std::fabs(c.attributes.get_float("scale")) * std::sqrt(squares));
+  }
+  return norms;
+}
+
+}  // namespace
+
+// What attention in bf16 adds per query and head: queries and keys rounded move a score by epsilon = 2.01 u_b scale |q|
+// max |k|, a weight by e^epsilon, above and below the line; weights and values rounded, 2 u_b. Two means of the same
+// values are never further apart than twice the largest. No less than what vdpbf16ps flushes.
+Row attend_roundings(const Case& c, ComputeMode mode) {
+  Row out = scaled_norms(c);
+  const Reach reach = reach_of(c);
+  for (double& v : out) {
+    const double moved = std::expm1(2 * 2.01 * 0x1p-8 * v * reach.key) + 2.01 * 0x1p-8;
+    v = mode == ComputeMode::kBf16 ? reach.value * std::min(2.0, moved) + reach.keys * 0x1p-126 : 0;
+  }
+  return out;
+}
+
+// (2 epsilon + 120u + n/8 u) max |v|, epsilon = (Dk + 28) u scale |q| max |k|: sum |q k| by its bound, and the scores'
+// spread by twice that. A formula of scores may add what grows with positions: 4u n more.
+Ranges attend_ranges(const Case& c, const Outcome& wanted, ComputeMode mode, bool on_device) {
+  const auto width = static_cast<double>(last(c.operands[0]));
+  const Reach reach = reach_of(c);
+  const double positions = c.attributes.get_expression("score").empty() ? 0 : 4 * reach.keys * kUnit;
+  const auto out_width = at(last(wanted.results[0]));
+  Row tolerance = attend_roundings(c, mode);
+  const Row norms = scaled_norms(c);
+  for (size_t i = 0; i < norms.size(); ++i) {
+    const double epsilon = (width + 28) * kUnit * norms[i] * reach.key + positions;
+    tolerance[i] += (on_device ? 2 : 1) * (2 * epsilon + (15 + reach.keys / 64) * 8 * kUnit) * reach.value + 0x1p-126;
   }
   return around(wanted, [&](size_t, size_t i, double) { return tolerance[i / out_width]; });
 }

@@ -162,6 +162,11 @@ std::vector<tensor::Type> result_types(const Case& c) {
   return *std::move(results);
 }
 
+bool computes_in(const catalog::KernelRow& row, catalog::ComputeMode mode) {
+  if (is_product(row.op)) return true;
+  return mode == (catalog::attends_in_bf16(row.symbol) ? catalog::ComputeMode::kBf16 : catalog::ComputeMode::kF32);
+}
+
 Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::ComputeMode mode, ThreadPool& pool) {
   const kernels::KernelBody* body = kernels::find_kernel(row.symbol);
   if (body == nullptr) return not_found("no body for " + std::string(row.symbol));

@@ -29,6 +29,9 @@ std::vector<tensor::Type> operand_types(const Case& c);
 
 // Result memory is filled with 0xff bytes first, so that what a kernel leaves out shows as NaN; 64 bytes behind each
 // result are guarded.
+// Whether a row has a form of its own in a mode: products in every one, attention that rounds in bf16, the rest in f32.
+bool computes_in(const catalog::KernelRow& row, catalog::ComputeMode mode);
+
 Result<Outcome> run_case(const Case& c, const catalog::KernelRow& row, catalog::ComputeMode mode, ThreadPool& pool);
 
 }  // namespace firstlight::judge

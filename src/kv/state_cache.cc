@@ -252,9 +252,10 @@ int64_t StateCache::bytes_for_length(int64_t length) const {
 }
 
 std::span<const plan::StateView> StateCache::views(std::span<const SequenceId> ids) {
-  view_pages_.assign(states_.size(), {});
+  view_pages_.resize(states_.size());
   views_.clear();
   for (size_t s = 0; s < states_.size(); ++s) {
+    view_pages_[s].clear();
     for (const SequenceId id : ids) view_pages_[s].emplace_back(sequence(id).pages[s]);
     views_.push_back({.page_rows = states_[s].page_rows, .components = states_[s].components, .pages = view_pages_[s]});
   }

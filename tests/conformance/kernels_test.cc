@@ -5,13 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "case.h"
 #include "compare.h"
 #include "device/cpu/detect.h"
 #include "formulas.h"
+#include "judge/run_case.h"
 #include "ledger.h"
 #include "packed.h"
-#include "case.h"
-#include "judge/run_case.h"
 
 namespace firstlight::conformance {
 namespace {
@@ -52,7 +52,7 @@ TEST_P(KernelRowTest, AgreesWithTheReference) {
         const auto operands = operand_types(form);
         const auto results = result_types(c);
         for (const ComputeMode mode : {ComputeMode::kF32, ComputeMode::kBf16, ComputeMode::kInt8}) {
-          if (!is_product(row.op) && mode != ComputeMode::kF32) continue;
+          if (!judge::computes_in(row, mode)) continue;
           if (!row.accepts({c.op, operands, results, c.attributes, mode})) continue;
           const std::string where = std::string(ops::op_name(c.op)) + " \"" + c.name + "\" " +
                                     std::string(catalog::compute_mode_name(mode)) + ", " + std::to_string(threads) +
@@ -69,6 +69,83 @@ TEST_P(KernelRowTest, AgreesWithTheReference) {
   }
   ledger.record();
   EXPECT_TRUE(ran > 0 || row.op == ops::OpKind::kPackWeight) << "no case for this row";
+}
+
+std::vector<const KernelRow*> attend_forms() {
+  std::vector<const KernelRow*> rows;
+  for (const KernelRow& row : catalog::all_kernels()) {
+    const bool is_form = row.backend == Backend::kCpu && row.op == ops::OpKind::kAttend && row.rank > 0;
+    if (is_form && device::detect_cpu().features.has(row.needs)) rows.push_back(&row);
+  }
+  return rows;
+}
+
+// With queries that bfloat16 holds, only weights are rounded: no further off than 2^-8 of the largest value at worst,
+// and in the mean what independent roundings leave.
+TEST(AttendInBf16, RoundsWeightsAlone) {
+  ThreadPool pool({2, false, 20});
+  int compared = 0;
+  for (const KernelRow* row : attend_forms()) {
+    if (!catalog::attends_in_bf16(row->symbol)) continue;
+    for (Case c : cases()) {
+      if (c.op != row->op || c.state[0].decl.components[0].dtype != tensor::DType::kBF16) continue;
+      if (c.attributes.get_float("scale") != 0.25 || c.operands[0].data.empty()) continue;
+      for (size_t i = 0; i < c.operands[0].data.size(); i += 4) {
+        c.operands[0].data[i] = c.operands[0].data[i + 1] = std::byte{0};
+      }
+      const auto wanted = run_case(c, *reference_row(c), ComputeMode::kF32, pool);
+      const auto found = run_case(c, *row, ComputeMode::kBf16, pool);
+      ASSERT_TRUE(wanted.ok() && found.ok());
+      double top = 0, squares = 0;
+      for (const auto& rows : c.state[0].rows.back()) {
+        for (const float v : rows) top = std::max(top, std::fabs(static_cast<double>(v)));
+      }
+      const auto a = wanted->results[0].values(), b = found->results[0].values();
+      for (size_t i = 0; i < a.size(); ++i) {
+        EXPECT_LE(std::fabs(a[i] - b[i]), top * 0x1p-8 + 1e-5) << c.name << " element " << i;
+        squares += (a[i] - b[i]) * (a[i] - b[i]) / static_cast<double>(a.size());
+      }
+      EXPECT_LE(std::sqrt(squares), top * 0x1p-9) << c.name;
+      ++compared;
+    }
+  }
+  EXPECT_TRUE(compared >= 8 || !device::detect_cpu().features.has(target::Features{target::kAvx512Bf16}));
+}
+
+// The last token of a case's first sequence alone, all before it in the state.
+Case last_token_of(const Case& c) {
+  Case one = c;
+  Sequence& sequence = one.state[0].sequences[0];
+  const int64_t before = sequence.num_tokens - 1;
+  sequence.start_position += before;
+  sequence.num_tokens = 1;
+  tensor::Type& type = one.operands[0].type;
+  const auto bytes = static_cast<int64_t>(one.operands[0].data.size()) / type.shape[0].factor;
+  auto& data = one.operands[0].data;
+  data.erase(data.begin(), data.begin() + before * bytes);
+  type.shape[0] = tensor::Dim(1);
+  return one;
+}
+
+// A token's bits are the same in a prompt, alone, and on any number of threads.
+TEST(AttendForms, GiveATokenTheSameBitsEverywhere) {
+  ThreadPool one_thread({1, false, 20}), three({3, false, 20});
+  for (const KernelRow* row : attend_forms()) {
+    const auto mode = catalog::attends_in_bf16(row->symbol) ? ComputeMode::kBf16 : ComputeMode::kF32;
+    int compared = 0;
+    for (const Case& c : cases()) {
+      if (c.op != row->op || c.state[0].sequences.size() != 1 || c.state[0].sequences[0].num_tokens == 0) continue;
+      const Case last = last_token_of(c);
+      const auto all = run_case(c, *row, mode, one_thread)->results[0].data;
+      EXPECT_TRUE(run_case(c, *row, mode, three)->results[0].data == all) << row->symbol << " " << c.name;
+      for (ThreadPool* pool : {&one_thread, &three}) {
+        const auto found = run_case(last, *row, mode, *pool)->results[0].data;
+        EXPECT_TRUE(std::equal(found.rbegin(), found.rend(), all.rbegin())) << row->symbol << " " << c.name;
+      }
+      ++compared;
+    }
+    EXPECT_GT(compared, 20);
+  }
 }
 
 // What runs on the host; devices_test.cc has the rows of devices with memory of their own.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapt/bring_up.h"
+#include "compiler/compute_modes.h"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,29 @@ TEST(BringUp, StateIsStoredByBackendUnlessStated) {
   EXPECT_EQ(compile_options(options, cpu).state_dtype, tensor::DType::kF16);
   options.state_dtype = tensor::DType::kBF16;
   EXPECT_EQ(compile_options(options, cpu).state_dtype, tensor::DType::kBF16);
+}
+
+// Attention in bfloat16 and a state that holds no more bits go together, where the weights are rounded anyway.
+TEST(BringUp, WeightsSayWhatStateIsStoredAs) {
+  target::CpuTarget cpu = device::detect_cpu();
+  cpu.features.bits |= target::kAvx2 | target::kAvx512 | target::kAvx512Vnni | target::kAvx512Bf16;
+  BringUpOptions options = quick_options(catalog::Backend::kCpu);
+  const auto loaded = bring_up(golden_path("llama"), options);
+  ASSERT_TRUE(loaded.ok());
+  const ir::Graph& graph = (*loaded)->model.graph;
+  options.compute = catalog::ComputeMode::kF32;
+  EXPECT_EQ(compile_options(options, cpu, graph).state_dtype, tensor::DType::kF16);
+  EXPECT_EQ(compiler::attend_mode(graph, compile_options(options, cpu, graph)), catalog::ComputeMode::kF32);
+  options.compute = catalog::ComputeMode::kBf16;
+  EXPECT_EQ(compile_options(options, cpu, graph).state_dtype, tensor::DType::kBF16);
+  EXPECT_EQ(compiler::attend_mode(graph, compile_options(options, cpu, graph)), catalog::ComputeMode::kBf16);
+  options.state_dtype = tensor::DType::kQ8_0;
+  EXPECT_EQ(compiler::attend_mode(graph, compile_options(options, cpu, graph)), catalog::ComputeMode::kBf16);
+  options.state_dtype = tensor::DType::kF16;  // holds more than bfloat16 does
+  EXPECT_EQ(compiler::attend_mode(graph, compile_options(options, cpu, graph)), catalog::ComputeMode::kF32);
+  options.state_dtype.reset();
+  cpu.features.bits &= ~static_cast<decltype(cpu.features.bits)>(target::kAvx512Bf16);
+  EXPECT_EQ(compile_options(options, cpu, graph).state_dtype, tensor::DType::kF16);
 }
 
 TEST(BringUp, OptionsReachTheCompiler) {

@@ -49,7 +49,7 @@ Tested run(const std::string& name, const Edit& edit = {}, const GateOptions& wa
   if (edit) {
     ir::Graph graph = (*loaded)->model.graph;
     edit(graph);
-    auto plan = compiler::compile(graph, adapt::compile_options(bring_up, target));
+    auto plan = compiler::compile(graph, adapt::compile_options(bring_up, target, graph));
     EXPECT_TRUE(plan.ok()) << plan.status().message();
     if (!plan.ok()) return {};
     auto executor = adapt::load(*(*loaded)->checkpoint, std::move(*plan), *(*loaded)->pool, bring_up, target);

@@ -1,67 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 // attend and attend_segments on the CPU: tasks dealt out to the workers. No row of scores is ever whole; the pages of a
 // key/value head are walked once for all query heads that share it; keys outside a window or a selection are never
-// touched. With few tasks and many keys the keys are split too and the parts merged at the end.
+// touched.
 #include "kernels/attend/task.h"
 #include "kernels/bodies.h"
 
 namespace firstlight::kernels {
 namespace {
 
-AttendSplit make_split(const KernelCall& call, const AttendOptions& options, int num_workers) {
-  std::vector<int64_t> counts;
-  for (const SegmentOptions& segment : options.segments) {
-    const int select = segment.rules.select_operand;
-    counts.push_back(select < 0 ? 0 : call.inputs[static_cast<size_t>(select)].dim(2));
+// Few items and many keys: rounds of parts for all workers, joined in between. Where each item has a worker's time to
+// itself, it takes its parts one after the other.
+class PartRounds {
+ public:
+  PartRounds(const KernelCall& call, const AttendSplit& split, int64_t value_width, int64_t most_parts)
+      : split_(split), most_parts_(most_parts) {
+    stride_ = AttendTaskRun::part_floats(split.item_rows(), value_width);
+    joined_stride_ = AttendTaskRun::joined_doubles(split.item_rows(), value_width);
+    joined_ = reinterpret_cast<double*>(call.workspace.data());
+    parts_ = reinterpret_cast<float*>(joined_ + split.num_items() * joined_stride_);
+    const int64_t left = static_cast<int64_t>(call.workspace.size()) - split.num_items() * joined_stride_ * 8;
+    at_once_ = left / (split.num_items() * stride_ * 4);
+    FL_CHECK(at_once_ > 0);
   }
-  const auto key = static_cast<size_t>(options.segments[0].key);
-  return {options,    std::move(counts), *call.batch, call.inputs[0].dim(1), call.states[0]->components[key].heads,
-          num_workers};
-}
 
-template <const AttendForm& (*kForm)()>
+  void run(AttendTaskRun& task_run, Worker& worker) {
+    for (int64_t first = 0; first < most_parts_; first += at_once_) {
+      if (first > 0) worker.barrier();
+      run_round(task_run, worker, first, std::min(at_once_, most_parts_ - first));
+    }
+  }
+
+ private:
+  void run_round(AttendTaskRun& task_run, Worker& worker, int64_t first, int64_t count) {
+    const int64_t items = split_.num_items();
+    for (int64_t i = worker.index(); i < items * count; i += worker.count()) {
+      const AttendItem item = split_.item(i % items);
+      const int64_t part = first + i / items;
+      if (part < split_.num_parts(item)) task_run.run_part(item, part, parts_ + i * stride_);
+    }
+    worker.barrier();
+    for (int64_t i = worker.index(); i < items; i += worker.count()) {
+      const AttendItem item = split_.item(i);
+      double* joined = joined_ + i * joined_stride_;
+      if (first == 0) task_run.start_joined(item, joined);
+      const int64_t end = std::min(first + count, split_.num_parts(item));
+      for (int64_t p = first; p < end; ++p) task_run.join(item, parts_ + ((p - first) * items + i) * stride_, joined);
+      if (first + count >= most_parts_) task_run.store_result(item, joined);
+    }
+  }
+
+  const AttendSplit& split_;
+  int64_t most_parts_;
+  int64_t stride_, joined_stride_, at_once_;
+  double* joined_;
+  float* parts_;
+};
+
+int64_t enough_items(int64_t num_workers) { return 2 * num_workers; }
+
+template <const AttendForm& (*kForm)(), bool kRounds>
 void run(const KernelCall& call, Worker& worker) {
   const auto& options = static_cast<const CpuAttendOptions&>(*call.prepared);
-  const AttendSplit split = make_split(call, options.attend(), worker.most());
+  const auto key = static_cast<size_t>(options.attend().segments[0].key);
+  const AttendSplit split(options.attend(), *call.batch, call.inputs[0].dim(1), call.states[0]->components[key].heads);
   if (split.num_items() == 0) return;
-  AttendTaskRun task_run(call, options, kForm(), split, worker);
-  if (split.num_parts() == 1) {
-    worker.reset_tickets();
-    for (int64_t i = worker.next_ticket(split.num_tasks()); i >= 0; i = worker.next_ticket(split.num_tasks())) {
-      task_run.run(split.task(i));
-      task_run.store_result();
-    }
-    return;
+  AttendTaskRun task_run(call, options, kForm(), split, kRounds, worker);
+  const bool few = worker.count() > 1 && split.num_items() < enough_items(worker.count());
+  if (const int64_t most_parts = few ? split.most_parts() : 0; most_parts > 1) {
+    return PartRounds(call, split, options.attend().value_width, most_parts).run(task_run, worker);
   }
-  auto* parts = reinterpret_cast<float*>(call.workspace.data());
-  const int64_t stride =
-      AttendTaskRun::part_floats(AttendSplit::most_rows(split.group()), options.attend().value_width);
-  FL_CHECK(static_cast<int64_t>(call.workspace.size()) >= split.num_tasks() * stride * 4);
-  for (int64_t i = worker.index(); i < split.num_tasks(); i += worker.count()) {
-    task_run.run(split.task(i));
-    task_run.store_part(parts + i * stride);
-  }
-  worker.barrier();
-  for (int64_t item = worker.index(); item < split.num_items(); item += worker.count()) {
-    task_run.merge(split.task(item * split.num_parts()), parts + item * split.num_parts() * stride, stride);
+  worker.reset_tickets();
+  for (int64_t i = worker.next_ticket(split.num_items()); i >= 0; i = worker.next_ticket(split.num_items())) {
+    task_run.run(split.item(i));
   }
 }
 
+// Of what is joined and of two parts each, at least, for as many items as are few; with fewer rows it holds more.
 int64_t workspace_bytes(const catalog::Signature& signature, const tensor::SymbolValues&, int num_workers) {
-  const int64_t heads = signature.operands[0].shape[1].factor;
-  const int64_t value_width = signature.results[0].shape[2].factor;
-  return AttendSplit::most_split_tasks(num_workers) *
-         AttendTaskRun::part_floats(AttendSplit::most_rows(heads), value_width) * 4;
+  const int64_t rows = AttendSplit::most_rows(signature.operands[0].shape[1].factor);
+  return enough_items(num_workers) * 2 * 8 * AttendTaskRun::part_floats(rows, signature.results[0].shape[2].factor);
 }
 
 }  // namespace
 
 std::span<const KernelBody> attend_cpu_bodies() {
   static constexpr KernelBody kBodies[] = {
-      {"attend_f32_f32_avx2", prepare_cpu_attend, run<attend_form_avx2>, workspace_bytes},
-      {"attend_f32_f32_avx512", prepare_cpu_attend, run<attend_form_avx512>, workspace_bytes},
-      {"attend_segments_f32_f32_avx2", prepare_cpu_attend, run<attend_form_avx2>, workspace_bytes},
-      {"attend_segments_f32_f32_avx512", prepare_cpu_attend, run<attend_form_avx512>, workspace_bytes}};
+      {"attend_f32_f32_avx2", prepare_cpu_attend, run<attend_form_avx2, false>, workspace_bytes},
+      {"attend_f32_f32_avx512", prepare_cpu_attend, run<attend_form_avx512, false>, workspace_bytes},
+      {"attend_bf16_f32_avx512", prepare_cpu_attend, run<attend_form_avx512, true>, workspace_bytes},
+      {"attend_segments_f32_f32_avx2", prepare_cpu_attend, run<attend_form_avx2, false>, workspace_bytes},
+      {"attend_segments_f32_f32_avx512", prepare_cpu_attend, run<attend_form_avx512, false>, workspace_bytes},
+      {"attend_segments_bf16_f32_avx512", prepare_cpu_attend, run<attend_form_avx512, true>, workspace_bytes}};
   return kBodies;
 }
 

@@ -21,6 +21,42 @@ struct StoredRows {
   int64_t count;
 };
 
+// The rows of a block of keys or values by their places; null where a place has none. Places `begin` to `end`,
+// multiples of 16, are looked at.
+struct PlacedRows {
+  tensor::DType dtype;
+  int64_t width = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+  const std::byte* rows[kKeyBlock] = {};
+};
+
+// Dwords of a row of `width` elements as pairs of bfloat16.
+constexpr int64_t row_pairs(int64_t width) { return (width + 31) / 32 * 16; }
+
+inline constexpr int kFewQueries = 6;
+
+// Attention in pairs of bfloat16 with float32 sums: queries, keys, values and weights are rounded, as many queries as
+// there are share what is made of a block. What a query gets does not depend on those beside it.
+struct PairForm {
+  // One query, scaled: row_pairs(width) dwords.
+  void (*pack_query)(const float* q, float scale, int64_t width, uint32_t* pairs);
+  // To [row_pairs(width)][kKeyBlock].
+  void (*pack_keys)(const PlacedRows& keys, uint32_t* pairs);
+  // To [kKeyBlock / 2][width padded to 16], a pair of neighbouring places in a dword. Whether all are finite.
+  bool (*pack_values)(const PlacedRows& values, uint32_t* pairs);
+  // scores[i][place] = q[i] . key, rows of scores kKeyBlock apart; `pairs`: row_pairs(width).
+  void (*scores)(const uint32_t* q, int num_queries, int64_t pairs, const uint32_t* keys, float* scores);
+  // As AttendForm::step, with the weights of all places as pairs; those behind `count` are 0.
+  float (*step)(const float* scores, int64_t count, float* top, float* kept, uint32_t* weights);
+  // sums[i] = sums[i] * kept[i] + sum over the places begin .. end (even) of weights times values; `width` padded.
+  void (*accumulate)(const uint32_t* weights, const float* kept, int num_queries, int64_t width, const uint32_t* values,
+                     int64_t begin, int64_t end, float* sums);
+  // The same from the rows themselves, for queries so few that they are through with a value at once.
+  void (*accumulate_rows)(const uint32_t* weights, const float* kept, int num_queries, int64_t width,
+                          const PlacedRows& values, float* sums);
+};
+
 struct AttendForm {
   // scores[i][j] = q[i] . keys[j]; rows of q are `width` (padded) floats apart, rows of scores kKeyBlock apart.
   void (*scores)(const float* q, int num_queries, int64_t width, const StoredRows& keys, float* scores);
@@ -35,6 +71,7 @@ struct AttendForm {
   // `count` stored elements as floats.
   void (*decode)(tensor::DType dtype, const std::byte* from, int64_t count, float* out);
   const VectorOps* vector_ops;
+  const PairForm* pairs = nullptr;  // null: this instruction set has no products of bfloat16
 };
 
 const AttendForm& attend_form_avx2();

@@ -41,7 +41,7 @@ FL_INLINE void store_four_sums(const Float* v, float* to) {
 namespace firstlight::kernels {
 
 const AttendForm& attend_form_avx2() {
-  static const AttendForm kForm = make_form(vector_ops_avx2());
+  static const AttendForm kForm = make_form(vector_ops_avx2(), nullptr);
   return kForm;
 }
 

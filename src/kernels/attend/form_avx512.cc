@@ -40,12 +40,15 @@ FL_INLINE void store_four_sums(const Float* v, float* to) {
 }  // namespace
 }  // namespace firstlight::kernels
 
+// clang-format off
 #include "kernels/attend/tiles.h"
+#include "kernels/attend/pairs.h"
+// clang-format on
 
 namespace firstlight::kernels {
 
 const AttendForm& attend_form_avx512() {
-  static const AttendForm kForm = make_form(vector_ops_avx512());
+  static const AttendForm kForm = make_form(vector_ops_avx512(), &kPairForm);
   return kForm;
 }
 

@@ -14,7 +14,8 @@ struct SegmentOptions {
   ops::KeySegment rules;
   int key = 0;  // component indices
   int value = 0;
-  int64_t rate = 1;  // tokens per row
+  int64_t rate = 1;    // tokens per row
+  int64_t places = 0;  // rows that each query's selection names, if there is one
 };
 
 struct AttendOptions final : Prepared {
@@ -42,6 +43,10 @@ inline Result<std::unique_ptr<Prepared>> prepare_attend(const PrepareInput& inpu
     FL_CHECK(segment.key >= 0 && segment.value >= 0);
     segment.rate = state.kind == ops::StateKind::kRateLog ? state.rate : 1;
     segment.rules = std::move(all.segments[i]);
+    if (segment.rules.select_operand >= 0) {
+      const auto& numbers = input.signature.operands[static_cast<size_t>(segment.rules.select_operand)].shape;
+      segment.places = numbers.back().factor * segment.rules.select_block;
+    }
     if (options->value_width == 0) options->value_width = state.components[static_cast<size_t>(segment.value)].width;
     options->segments.push_back(std::move(segment));
   }

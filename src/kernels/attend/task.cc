@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attend/task.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -53,25 +54,23 @@ Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input) 
 }
 
 AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& options, const AttendForm& form,
-                             const AttendSplit& split, Worker& worker)
-    : call_(call), cpu_(options), options_(options.attend()), form_(form), split_(split) {
-  for (size_t i = 0; i < options_.segments.size(); ++i) {
-    Source source{.state = call.states[i]};
-    source.keys = &source.state->components[static_cast<size_t>(options_.segments[i].key)];
-    source.values = &source.state->components[static_cast<size_t>(options_.segments[i].value)];
-    source.is_shared = source.keys == source.values;
-    sources_.push_back(source);
-  }
+                             const AttendSplit& split, bool rounds, Worker& worker)
+    : call_(call),
+      cpu_(options),
+      options_(options.attend()),
+      form_(form),
+      pairs_(rounds ? form.pairs : nullptr),
+      split_(split) {
   heads_ = call.inputs[0].dim(1);
-  width_ = sources_[0].keys->width;
+  width_ = source(0).keys->width;
   key_width_ = padded_width(width_);
   value_width_ = padded_width(options_.value_width);
   int64_t program = options.score.has_value() ? options.score->scratch_floats() : 0;
   for (const auto& mask : options.masks) program = std::max(program, mask.has_value() ? mask->scratch_floats() : 0);
-  const int64_t rows = AttendSplit::most_rows(split.group());
-  const int64_t total = rows * (key_width_ + kKeyBlock + 3 * value_width_ + 64) +
+  const int64_t rows = split.item_rows();
+  const int64_t total = rows * (key_width_ + kKeyBlock + kKeyBlock / 2 + 6 * value_width_ + 64) +
                         kKeyBlock * (key_width_ + value_width_) + program + 5 * kKeyBlock + heads_ +
-                        256;  // the last for rounding up
+                        512;  // the last for rounding up
   float* at = scratch_floats(worker, total);
   const auto take = [&](int64_t floats) {
     float* taken = at;
@@ -83,79 +82,109 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   shown_ = take(kKeyBlock);
   q_ = take(rows * key_width_);
   scores_ = take((rows + 1) * kKeyBlock);
+  weights_ = reinterpret_cast<uint32_t*>(take(rows * kKeyBlock / 2));
   sums_ = take(rows * value_width_);
   tops_ = take(rows);
   kept_ = take(rows);
   far_sums_ = reinterpret_cast<double*>(take(2 * rows * value_width_));
   totals_ = reinterpret_cast<double*>(take(2 * rows));
+  part_ = take(part_floats(rows, value_width_));
+  joined_ = reinterpret_cast<double*>(take(2 * joined_doubles(rows, value_width_)));
   key_floats_ = take(kKeyBlock * key_width_);
   value_floats_ = take(kKeyBlock * value_width_);
   float* sinks = take(heads_);
   sinks_ = options_.sinks < 0 ? nullptr : small_operand(call.inputs[static_cast<size_t>(options_.sinks)], sinks);
 }
 
-void AttendTaskRun::begin(const AttendTask& task) {
-  task_ = task;
-  sequence_ = &call_.batch->sequences[task.sequence];
-  rows_ = static_cast<int>(task.num_tokens * split_.group());
+AttendTaskRun::Source AttendTaskRun::source(size_t segment) const {
+  Source source{.state = call_.states[segment]};
+  source.keys = &source.state->components[static_cast<size_t>(options_.segments[segment].key)];
+  source.values = &source.state->components[static_cast<size_t>(options_.segments[segment].value)];
+  source.is_shared = source.keys == source.values;
+  return source;
 }
 
-void AttendTaskRun::run(const AttendTask& task) {
-  begin(task);
+void AttendTaskRun::begin(const AttendItem& item) {
+  const bool is_same = rows_ > 0 && item.sequence == item_.sequence && item.kv_head == item_.kv_head &&
+                       item.first_token == item_.first_token;
+  if (is_same) return;
+  item_ = item;
+  sequence_ = &call_.batch->sequences[item.sequence];
+  rows_ = static_cast<int>(item.num_tokens * split_.group());
   load_queries();
-  start_softmax();
-  int64_t first = 0;
-  for (size_t s = 0; s < options_.segments.size(); ++s) {
-    const int64_t count = split_.candidates(task, s);
-    const int64_t from = std::clamp<int64_t>(task.keys.begin - first, 0, count);
-    const int64_t to = std::clamp<int64_t>(task.keys.end - first, from, count);
-    if (options_.segments[s].rules.select_operand < 0) {
-      run_rows(s, from, to);
-    } else {
-      run_selected(s, from, to);
-    }
-    first += count;
+}
+
+void AttendTaskRun::run(const AttendItem& item) {
+  start_joined(item, joined_);
+  const int64_t parts = split_.num_parts(item);
+  for (int64_t p = 0; p < parts; ++p) {
+    run_part(item, p, part_);
+    join(item, part_, joined_);
   }
+  store_result(item, joined_);
+}
+
+void AttendTaskRun::run_part(const AttendItem& item, int64_t index, float* to) {
+  begin(item);
+  start_softmax();
+  const AttendPart part = split_.part(item, index);
+  if (options_.segments[part.segment].rules.select_operand < 0) {
+    run_rows(part.segment, part.range.begin, part.range.end);
+  } else {
+    run_selected(part.segment, part.range.begin, part.range.end);
+  }
+  store_part(to);
 }
 
 void AttendTaskRun::load_queries() {
   const auto scale = static_cast<float>(options_.scale);
   for (int r = 0; r < rows_; ++r) {
     const float* from = call_.inputs[0].as<const float>() + place_of(r) * width_;
+    if (pairs_ != nullptr) {
+      pairs_->pack_query(from, scale, width_, reinterpret_cast<uint32_t*>(q_) + r * row_pairs(width_));
+      continue;
+    }
     float* to = q_ + r * key_width_;
     for (int64_t i = 0; i < width_; ++i) to[i] = from[i] * scale;
     std::fill(to + width_, to + key_width_, 0.0f);
   }
 }
 
-// The sinks count once: in the first part.
 void AttendTaskRun::start_softmax() {
-  const bool with_sinks = sinks_ != nullptr && task_.part == 0;
-  for (int r = 0; r < rows_; ++r) {
-    tops_[r] = with_sinks ? sinks_[head_of(r)] : kMinusInfinity;
-    totals_[r] = with_sinks ? 1.0 : 0.0;
-    // Beside a sink that is none or infinite no weight is a number.
-    if (!(tops_[r] <= std::numeric_limits<float>::max())) totals_[r] = std::numeric_limits<double>::quiet_NaN();
-  }
+  std::fill_n(tops_, rows_, kMinusInfinity);
+  std::fill_n(totals_, rows_, 0.0);
   std::fill_n(sums_, rows_ * value_width_, 0.0f);
-  std::fill_n(far_sums_, rows_ * value_width_, 0.0);
+  if (pairs_ == nullptr) std::fill_n(far_sums_, rows_ * value_width_, 0.0);
 }
 
 void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
-  const int64_t first = split_.rows(task_, segment).begin;
-  for (int64_t at = first + begin; at < first + end;) {
+  for (int64_t at = begin; at < end;) {
     const int64_t lead = at % kKeyBlock;
-    const int64_t count = std::min(kKeyBlock - lead, first + end - at);
+    const int64_t count = std::min(kKeyBlock - lead, end - at);
+    next_ = at + count;
+    num_next_ = std::min(kKeyBlock, end - next_);
     run_block(segment, {.first = at, .count = count, .lead = lead});
     at += count;
   }
+  num_next_ = 0;
 }
 
-// The task has one token. What its selection names and it may see is gathered into blocks.
+// Asks for what the next block reads: pages lie anywhere, so that no hardware foresees them. Once this block's rows are
+// there, so that they do not queue up behind.
+void AttendTaskRun::prefetch_next(const Source& from, const plan::StateComponentView& component) const {
+  if (num_next_ == 0) return;
+  for_pieces(from, component, {.first = next_, .count = num_next_}, [](const StoredRows& rows, int64_t) {
+    const int64_t bytes = rows.count * rows.stride;
+    // Not __builtin_prefetch: a loop of nothing else is taken for one that does nothing.
+    for (int64_t line = 0; line < bytes; line += 64) asm volatile("prefetcht1 %0" : : "m"(rows.data[line]));
+  });
+}
+
+// The item has one token. What its selection names and it may see is gathered into blocks.
 void AttendTaskRun::run_selected(size_t segment, int64_t begin, int64_t end) {
   const SegmentOptions& options = options_.segments[segment];
-  const ops::RowRange visible = split_.rows(task_, segment);
-  const auto numbers = selected(call_, options, sequence_->first_row + task_.first_token, task_.kv_head);
+  const ops::RowRange visible = split_.rows(item_, segment);
+  const auto numbers = selected(call_, options, sequence_->first_row + item_.first_token, item_.kv_head);
   const int64_t block = options.rules.select_block;
   int64_t rows[kKeyBlock];
   int64_t count = 0;
@@ -173,7 +202,7 @@ void AttendTaskRun::run_selected(size_t segment, int64_t begin, int64_t end) {
 
 void AttendTaskRun::run_block(size_t segment, const Block& block) {
   const SegmentOptions& options = options_.segments[segment];
-  score_block(sources_[segment], block);
+  score_block(source(segment), block);
   const bool has_mask = cpu_.masks[segment].has_value();
   if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
   const int64_t count = padded_width(block.count);
@@ -190,24 +219,68 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
     if (some_hidden) hide(options, block, r, scores);
     if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, count);
     for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
-    const float sum = form_.step(scores - block.lead, places, tops_ + r, kept_ + r);
+    const float sum = pairs_ == nullptr ? form_.step(scores - block.lead, places, tops_ + r, kept_ + r)
+                                        : pairs_->step(scores - block.lead, places, tops_ + r, kept_ + r,
+                                                       weights_ + r * (kKeyBlock / 2));
     totals_[r] = totals_[r] * static_cast<double>(kept_[r]) + static_cast<double>(sum);
   }
+  if (pairs_ != nullptr) return add_pairs(segment, block, some_hidden || has_mask);
+  prefetch_next(source(segment), *source(segment).keys);
   add_values(segment, block, some_hidden || has_mask);
+  prefetch_next(source(segment), *source(segment).values);
   for (int r = 0; r < rows_; ++r) {
     form_.fold(sums_ + r * value_width_, kept_[r], far_sums_ + r * value_width_, value_width_);
   }
 }
 
 void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hidden) {
-  if (!some_hidden) return add_block(sources_[segment], block);
+  const Source from = source(segment);
+  if (!some_hidden) return add_block(from, block);
   // A hidden key has weight 0, and 0 times a number that is none is none.
-  const StoredRows values = values_of(sources_[segment], block);
+  const StoredRows values = values_of(from, block);
   if (all_finite(values, value_width_)) {
     form_.accumulate(scores_ + block.lead, rows_, value_width_, values, sums_);
   } else {
     add_visible(segment, block, values);
   }
+}
+
+void AttendTaskRun::add_pairs(size_t segment, const Block& block, bool some_hidden) {
+  const Source from = source(segment);
+  const PlacedRows values = placed(from, *from.values, options_.value_width, block);
+  auto* packed = reinterpret_cast<uint32_t*>(value_floats_);
+  if (rows_ <= kFewQueries && !some_hidden) {
+    pairs_->accumulate_rows(weights_, kept_, rows_, value_width_, values, sums_);
+    return prefetch_next(from, *from.values);
+  }
+  const bool finite = pairs_->pack_values(values, packed);
+  prefetch_next(from, *from.values);
+  if (finite || !some_hidden) {
+    return pairs_->accumulate(weights_, kept_, rows_, value_width_, packed, values.begin, values.end, sums_);
+  }
+  for (int r = 0; r < rows_; ++r) {
+    for (int64_t i = 0; i < value_width_; ++i) sums_[r * value_width_ + i] *= kept_[r];
+  }
+  add_visible(segment, block, decoded(from, *from.values, options_.value_width, block, value_floats_));
+}
+
+// The rows of a block at their places.
+PlacedRows AttendTaskRun::placed(const Source& from, const plan::StateComponentView& component, int64_t width,
+                                 const Block& block) const {
+  PlacedRows out{.dtype = component.dtype,
+                 .width = width,
+                 .begin = block.lead / 16 * 16,
+                 .end = padded_width(block.lead + block.count)};
+  if (block.rows == nullptr) {
+    for_pieces(from, component, block, [&](const StoredRows& rows, int64_t offset) {
+      for (int64_t i = 0; i < rows.count; ++i) out.rows[block.lead + offset + i] = rows.data + i * rows.stride;
+    });
+  } else {
+    for (int64_t j = 0; j < block.count; ++j) {
+      out.rows[j] = state_row(*from.state, component, item_.sequence, block.rows[j], item_.kv_head);
+    }
+  }
+  return out;
 }
 
 // Calls `visit(rows, offset)` for the pieces of a block of neighbours that lie in one page each.
@@ -218,7 +291,7 @@ void AttendTaskRun::for_pieces(const Source& source, const plan::StateComponentV
   const int64_t page_rows = source.state->page_rows;
   for (int64_t at = block.first; at < block.first + block.count;) {
     const int64_t count = std::min(block.first + block.count - at, page_rows - at % page_rows);
-    const std::byte* data = state_row(*source.state, component, task_.sequence, at, task_.kv_head);
+    const std::byte* data = state_row(*source.state, component, item_.sequence, at, item_.kv_head);
     visit(StoredRows{component.dtype, data, stride, count}, at - block.first);
     at += count;
   }
@@ -239,7 +312,7 @@ StoredRows AttendTaskRun::decoded(const Source& source, const plan::StateCompone
     });
   } else {
     for (int64_t j = 0; j < block.count; ++j) {
-      decode(state_row(*source.state, component, task_.sequence, block.rows[j], task_.kv_head), j);
+      decode(state_row(*source.state, component, item_.sequence, block.rows[j], item_.kv_head), j);
     }
   }
   return {tensor::DType::kF32, reinterpret_cast<const std::byte*>(space), stride * 4, block.count};
@@ -251,6 +324,12 @@ bool AttendTaskRun::in_place(const plan::StateComponentView& component, int64_t 
 }
 
 void AttendTaskRun::score_block(const Source& source, const Block& block) {
+  if (pairs_ != nullptr) {
+    auto* packed = reinterpret_cast<uint32_t*>(key_floats_);
+    pairs_->pack_keys(placed(source, *source.keys, width_, block), packed);
+    prefetch_next(source, *source.keys);
+    return pairs_->scores(reinterpret_cast<const uint32_t*>(q_), rows_, row_pairs(width_), packed, scores_);
+  }
   if (in_place(*source.keys, width_, block)) {
     for_pieces(source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
       form_.scores(q_, rows_, key_width_, rows, scores_ + block.lead + offset);
@@ -280,6 +359,12 @@ StoredRows AttendTaskRun::values_of(const Source& source, const Block& block) co
   return {tensor::DType::kF32, reinterpret_cast<const std::byte*>(key_floats_), key_width_ * 4, block.count};
 }
 
+float AttendTaskRun::weight_of(int row, int64_t place) const {
+  if (pairs_ == nullptr) return scores_[row * kKeyBlock + place];
+  const uint32_t pair = weights_[row * (kKeyBlock / 2) + place / 2];
+  return std::bit_cast<float>(place % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+}
+
 // Adds for each query the values that it sees, and touches no other.
 void AttendTaskRun::add_visible(size_t segment, const Block& block, const StoredRows& values) {
   const SegmentOptions& options = options_.segments[segment];
@@ -291,7 +376,7 @@ void AttendTaskRun::add_visible(size_t segment, const Block& block, const Stored
       const bool in_range = block.rows != nullptr || (block.row(j) >= range.begin && block.row(j) < range.end);
       if (!in_range || (has_mask && shown_[j] == 0)) continue;
       const auto* value = reinterpret_cast<const float*>(values.data + j * values.stride);
-      const float weight = scores_[r * kKeyBlock + block.lead + j];
+      const float weight = weight_of(r, block.lead + j);
       for (int64_t i = 0; i < options_.value_width; ++i) sums_[r * value_width_ + i] += weight * value[i];
     }
   }
@@ -339,41 +424,61 @@ void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int 
   std::fill(scores + end, scores + block.count, kMinusInfinity);
 }
 
-void AttendTaskRun::store_result() const {
-  for (int r = 0; r < rows_; ++r) finish(r, totals_[r], far_sums_ + r * value_width_);
-}
-
 void AttendTaskRun::store_part(float* to) const {
   const auto rounded = [](double v) { return static_cast<float>(v); };
-  std::transform(far_sums_, far_sums_ + rows_ * value_width_, to, rounded);
+  if (pairs_ == nullptr) {
+    std::transform(far_sums_, far_sums_ + rows_ * value_width_, to, rounded);
+  } else {
+    std::copy_n(sums_, rows_ * value_width_, to);
+  }
   std::copy_n(tops_, rows_, to + rows_ * value_width_);
   std::transform(totals_, totals_ + rows_, to + rows_ * value_width_ + rows_, rounded);
 }
 
-void AttendTaskRun::merge(const AttendTask& task, const float* parts, int64_t stride) {
-  begin(task);
+// The sinks count once, in front of all parts.
+void AttendTaskRun::start_joined(const AttendItem& item, double* joined) {
+  begin(item);
+  double* tops = joined + rows_ * value_width_;
+  double* totals = tops + rows_;
+  std::fill_n(joined, rows_ * value_width_, 0.0);
   for (int r = 0; r < rows_; ++r) {
-    const auto top_of = [&](int64_t p) { return parts[p * stride + rows_ * value_width_ + r]; };
-    float top = kMinusInfinity;
-    for (int64_t p = 0; p < split_.num_parts(); ++p) top = std::max(top, top_of(p));
-    const float base = top == kMinusInfinity ? 0.0f : top;
-    double total = 0;
-    std::fill_n(far_sums_, value_width_, 0.0);
-    for (int64_t p = 0; p < split_.num_parts(); ++p) {
-      const double factor = std::exp(static_cast<double>(top_of(p) - base));
-      total += factor * static_cast<double>(parts[p * stride + rows_ * value_width_ + rows_ + r]);
-      const float* sums = parts + p * stride + r * value_width_;
-      for (int64_t i = 0; i < value_width_; ++i) far_sums_[i] += factor * static_cast<double>(sums[i]);
-    }
-    finish(r, total, far_sums_);
+    const float sink = sinks_ == nullptr ? kMinusInfinity : sinks_[head_of(r)];
+    tops[r] = static_cast<double>(sink);
+    totals[r] = sinks_ == nullptr ? 0.0 : 1.0;
+    // Beside a sink that is none or infinite no weight is a number.
+    if (!(sink <= std::numeric_limits<float>::max())) totals[r] = std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+void AttendTaskRun::join(const AttendItem& item, const float* part, double* joined) {
+  begin(item);
+  double* tops = joined + rows_ * value_width_;
+  double* totals = tops + rows_;
+  for (int r = 0; r < rows_; ++r) {
+    const auto part_top = static_cast<double>(part[rows_ * value_width_ + r]);
+    const double top = std::max(tops[r], part_top);
+    const double base = std::isinf(top) && top < 0 ? 0.0 : top;
+    const double kept = tops[r] == top ? 1.0 : std::exp(tops[r] - base);
+    const double factor = part_top == base ? 1.0 : std::exp(part_top - base);
+    tops[r] = top;
+    totals[r] = totals[r] * kept + factor * static_cast<double>(part[rows_ * value_width_ + rows_ + r]);
+    const float* sums = part + r * value_width_;
+    double* to = joined + r * value_width_;
+    for (int64_t i = 0; i < value_width_; ++i) to[i] = to[i] * kept + factor * static_cast<double>(sums[i]);
   }
 }
 
 // A query that saw nothing gets zeros.
-void AttendTaskRun::finish(int row, double total, const double* sums) const {
-  float* out = call_.outputs[0].as<float>() + place_of(row) * options_.value_width;
-  const double factor = total == 0 ? 0.0 : 1.0 / total;
-  for (int64_t i = 0; i < options_.value_width; ++i) out[i] = static_cast<float>(sums[i] * factor);
+void AttendTaskRun::store_result(const AttendItem& item, const double* joined) {
+  begin(item);
+  const double* totals = joined + rows_ * value_width_ + rows_;
+  for (int r = 0; r < rows_; ++r) {
+    float* out = call_.outputs[0].as<float>() + place_of(r) * options_.value_width;
+    const double factor = totals[r] == 0 ? 0.0 : 1.0 / totals[r];
+    for (int64_t i = 0; i < options_.value_width; ++i) {
+      out[i] = static_cast<float>(joined[r * value_width_ + i] * factor);
+    }
+  }
 }
 
 }  // namespace firstlight::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One task of attend on the CPU: the queries of a block of tokens that share a key/value head, against the candidates
-// of their segments, 64 keys at a time under a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
+// One item of attend on the CPU: the queries of a block of tokens that share a key/value head, against the candidates
+// of their segments, 64 keys at a time under a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022), one part
+// of the keys after the other. What the parts leave is joined in their order.
 #pragma once
 
 #include <optional>
@@ -28,18 +29,22 @@ Result<std::unique_ptr<Prepared>> prepare_cpu_attend(const PrepareInput& input);
 
 class AttendTaskRun {
  public:
-  // Takes its space from the worker's scratch; one at a time per worker.
+  // Takes its space from the worker's scratch; one at a time per worker. `rounds`: in pairs of bfloat16.
   AttendTaskRun(const KernelCall& call, const CpuAttendOptions& options, const AttendForm& form,
-                const AttendSplit& split, Worker& worker);
+                const AttendSplit& split, bool rounds, Worker& worker);
 
-  void run(const AttendTask& task);
-  void store_result() const;
-  // Sums, then top and total per row: part_floats() floats.
-  void store_part(float* to) const;
-  // Joins the parts of `task` (its first part), `stride` floats apart, and stores the result.
-  void merge(const AttendTask& task, const float* parts, int64_t stride);
+  // The whole of an item.
+  void run(const AttendItem& item);
+
+  // In pieces: part `index` of an item, as part_floats() floats; what parts are joined to, joined_doubles() of them,
+  // made ready; the next part joined; the result stored.
+  void run_part(const AttendItem& item, int64_t index, float* to);
+  void start_joined(const AttendItem& item, double* joined);
+  void join(const AttendItem& item, const float* part, double* joined);
+  void store_result(const AttendItem& item, const double* joined);
 
   static int64_t part_floats(int64_t rows, int64_t value_width) { return rows * (padded_width(value_width) + 2); }
+  static int64_t joined_doubles(int64_t rows, int64_t value_width) { return part_floats(rows, value_width); }
 
  private:
   // Up to kKeyBlock candidates: rows first .. first + count - 1 where `rows` is null, else those that it lists. Their
@@ -59,14 +64,21 @@ class AttendTaskRun {
     bool is_shared = false;  // keys and values are one component
   };
 
-  void begin(const AttendTask& task);
+  void begin(const AttendItem& item);
   void load_queries();
+  void store_part(float* to) const;
   void start_softmax();
   void run_rows(size_t segment, int64_t begin, int64_t end);
   void run_selected(size_t segment, int64_t begin, int64_t end);
   void run_block(size_t segment, const Block& block);
+  void prefetch_next(const Source& source, const plan::StateComponentView& component) const;
   void score_block(const Source& source, const Block& block);
   void add_values(size_t segment, const Block& block, bool some_hidden);
+  void add_pairs(size_t segment, const Block& block, bool some_hidden);
+  PlacedRows placed(const Source& source, const plan::StateComponentView& component, int64_t width,
+                    const Block& block) const;
+  float weight_of(int row, int64_t place) const;
+  Source source(size_t segment) const;
   void add_block(const Source& source, const Block& block);
   void add_visible(size_t segment, const Block& block, const StoredRows& values);
   StoredRows values_of(const Source& source, const Block& block) const;
@@ -76,7 +88,6 @@ class AttendTaskRun {
   bool is_visible_to_all(const SegmentOptions& segment, const Block& block) const;
   void hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const;
   void evaluate_mask(size_t segment, int row, int64_t count);
-  void finish(int row, double total, const double* sums) const;
   StoredRows decoded(const Source& source, const plan::StateComponentView& component, int64_t width, const Block& block,
                      float* space) const;
   bool in_place(const plan::StateComponentView& component, int64_t width, const Block& block) const;
@@ -84,26 +95,31 @@ class AttendTaskRun {
   void for_pieces(const Source& source, const plan::StateComponentView& component, const Block& block,
                   Visit&& visit) const;
 
-  int64_t token_of(int row) const { return task_.first_token + row / split_.group(); }
-  int64_t head_of(int row) const { return task_.kv_head * split_.group() + row % split_.group(); }
+  int64_t token_of(int row) const { return item_.first_token + row / split_.group(); }
+  int64_t head_of(int row) const { return item_.kv_head * split_.group() + row % split_.group(); }
   int64_t place_of(int row) const { return (sequence_->first_row + token_of(row)) * heads_ + head_of(row); }
 
   const KernelCall& call_;
   const CpuAttendOptions& cpu_;
   const AttendOptions& options_;
   const AttendForm& form_;
+  const PairForm* pairs_;  // null: in float32
   const AttendSplit& split_;
-  std::vector<Source> sources_;  // per segment
   int64_t heads_;
   int64_t width_;        // of a key
   int64_t key_width_;    // padded
   int64_t value_width_;  // padded
-  AttendTask task_;
+  AttendItem item_;
   const plan::SequenceSpan* sequence_ = nullptr;
-  int rows_ = 0;
-  // `sums_`: of a block, in float32; far_sums_ and totals_: of all blocks, in float64.
+  int rows_ = 0;      // 0: no item yet
+  int64_t next_ = 0;  // the rows of the part that the next block has
+  int64_t num_next_ = 0;
+  // Of a part: `sums_` of a block in float32, far_sums_ of all blocks in float64; in pairs `sums_` of all, and the
+  // keys, values and queries hold pairs in the place of floats.
   float *q_, *scores_, *sums_, *tops_, *kept_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;
-  double *far_sums_, *totals_;
+  float* part_;
+  uint32_t* weights_;
+  double *far_sums_, *totals_, *joined_;
   const float* sinks_;
 };
 

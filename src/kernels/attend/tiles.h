@@ -227,8 +227,14 @@ void decode(DType dtype, const std::byte* from, int64_t count, float* out) {
   with_type(dtype, [&]<DType kType>() { decode_of<kType>(from, count, out); });
 }
 
-AttendForm make_form(const VectorOps& ops) {
-  return {.scores = scores, .accumulate = accumulate, .step = step, .fold = fold, .decode = decode, .vector_ops = &ops};
+AttendForm make_form(const VectorOps& ops, const PairForm* pairs) {
+  return {.scores = scores,
+          .accumulate = accumulate,
+          .step = step,
+          .fold = fold,
+          .decode = decode,
+          .vector_ops = &ops,
+          .pairs = pairs};
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <span>
-#include <vector>
 
+#include "base/small_vector.h"
 #include "tensor/view.h"
 
 namespace firstlight::kernels {
@@ -45,7 +45,7 @@ class Broadcast {
   using Strides = std::array<int64_t, tensor::kMaxRank>;
   int rank_;
   Strides dims_;
-  std::vector<Strides> strides_;
+  SmallVector<Strides, 8> strides_;
 };
 
 }  // namespace firstlight::kernels

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/small_vector.h"
 #include "kernels/bodies.h"
 #include "kernels/common/broadcast.h"
 #include "kernels/common/cpu/expression_program.h"
@@ -166,8 +167,8 @@ class Run {
   int64_t width_ = 0;
   int64_t line_ = 0;
   float* scratch_ = nullptr;
-  std::vector<const float*> rows_;  // of operands, then stages; null: not read yet
-  std::vector<const float*> chunk_;
+  SmallVector<const float*, 16> rows_;  // of operands, then stages; null: not read yet
+  SmallVector<const float*, 16> chunk_;
 };
 
 template <const VectorOps& (*kOps)()>

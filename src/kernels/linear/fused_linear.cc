@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_linear on the CPU: norm, several products of the same rows, bias, and formulas over the products, in one step.
+#include <deque>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "kernels/linear/bodies.h"
 #include "kernels/linear/matmul.h"
 #include "ops/op.h"
@@ -41,17 +43,22 @@ Result<std::unique_ptr<Prepared>> prepare(const PrepareInput& input) {
   return std::unique_ptr<Prepared>(std::move(prepared));
 }
 
-// Small operands that are not f32 are decoded here, per worker and run; f32 ones cost nothing.
+// Small operands that are not f32 are decoded here, per worker and run, into memory that a thread keeps; f32 ones cost
+// nothing.
 class SmallOperands {
  public:
   const float* get(const tensor::View& view) {
     if (view.dtype == tensor::DType::kF32) return view.as<const float>();
-    spaces_.emplace_back(static_cast<size_t>(view.num_elements()));
-    return floats_of(view, spaces_.back());
+    thread_local std::deque<std::vector<float>> spaces;
+    if (used_ == spaces.size()) spaces.emplace_back();
+    std::vector<float>& space = spaces[used_++];
+    const auto count = static_cast<size_t>(view.num_elements());
+    if (space.size() < count) space.resize(count);
+    return floats_of(view, space);
   }
 
  private:
-  std::vector<std::vector<float>> spaces_;
+  size_t used_ = 0;
 };
 
 template <const Form& (*kForm)()>
@@ -61,7 +68,7 @@ void run(const KernelCall& call, Worker& worker) {
   const auto input = [&](int index) -> const tensor::View& { return call.inputs[static_cast<size_t>(index)]; };
   const tensor::View& x = call.inputs[0];
   SmallOperands small;
-  std::vector<WeightMatrix> weights;
+  SmallVector<WeightMatrix, 8> weights;
   for (int i = 0; i < places.num_weights; ++i) {
     const tensor::View& w = input(places.first_weight + i);
     const int bias = places.biases[static_cast<size_t>(i)];
@@ -72,13 +79,13 @@ void run(const KernelCall& call, Worker& worker) {
                        .rows = w.dim(0),
                        .bias = bias < 0 ? nullptr : small.get(input(bias))});
   }
-  std::vector<ExtraOperand> extras;
+  SmallVector<ExtraOperand, 8> extras;
   for (int i = 0; i < places.num_extras; ++i) {
     const tensor::View& extra = input(places.first_extra + i);
     const bool per_token = extra.rank > 1 || x.rank == 1;
     extras.push_back({small.get(extra), per_token ? extra.dim(-1) : 0});
   }
-  std::vector<OutputRows> outputs;
+  SmallVector<OutputRows, 8> outputs;
   for (const tensor::View& output : call.outputs) outputs.push_back({output.as<float>(), output.dim(-1)});
   NormOptions norm = prepared.norm;
   if (places.norm_weight >= 0) norm.weight = small.get(input(places.norm_weight));

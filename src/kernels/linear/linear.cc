@@ -24,7 +24,9 @@ void run(const KernelCall& call, Worker& worker) {
   const tensor::View& x = call.inputs[0];
   const tensor::View& w = call.inputs[1];
   const bool biased = call.inputs.size() > 2;
-  std::vector<float> bias_space(biased && call.inputs[2].dtype != tensor::DType::kF32 ? w.dim(0) : 0);
+  thread_local std::vector<float> bias_space;  // a thread keeps it
+  const size_t decoded = biased && call.inputs[2].dtype != tensor::DType::kF32 ? static_cast<size_t>(w.dim(0)) : 0;
+  if (bias_space.size() < decoded) bias_space.resize(decoded);
   const WeightMatrix weight{.dtype = w.dtype,
                             .layout = w.layout,
                             .path = static_cast<const PreparedLinear*>(call.prepared)->path,

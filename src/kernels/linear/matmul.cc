@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/small_vector.h"
 #include "kernels/linear/activations.h"
 #include "kernels/linear/packing.h"
 #include "tensor/dtype.h"
@@ -214,7 +215,7 @@ class TileRunner {
       load_extra(job_.extras[i], tile, count, first_token, tokens, sums_[n + i]);
     }
     float* result = sums_.back();
-    const std::span<const float* const> inputs(const_cast<const float* const*>(sums_.data()), sums_.size() - 1);
+    const std::span<const float* const> inputs(sums_.data(), sums_.size() - 1);
     WeightMatrix plain = job_.weights[0];
     plain.bias = nullptr;
     for (size_t i = 0; i < job_.epilogue.size(); ++i) {
@@ -237,7 +238,7 @@ class TileRunner {
   float* decode_ = nullptr;
   std::byte* packed_ = nullptr;
   float* program_ = nullptr;
-  std::vector<float*> sums_;
+  SmallVector<float*, 16> sums_;
 };
 
 // This worker's tiles of every weight: contiguous in the order of the weights, equal in bytes.
@@ -245,14 +246,14 @@ struct TileRange {
   int64_t begin;
   int64_t end;
 };
-std::vector<TileRange> share_tiles(const MatmulJob& job, const Worker& worker) {
+using TileRanges = SmallVector<TileRange, 8>;  // per weight
+void share_tiles(const MatmulJob& job, const Worker& worker, TileRanges& ranges) {
   int64_t total = 0;
   for (const WeightMatrix& weight : job.weights) {
     total += num_tiles(weight.rows) * packed_tile_bytes(weight.dtype, job.columns);
   }
   const int64_t low = total * worker.index() / worker.count();
   const int64_t high = total * (worker.index() + 1) / worker.count();
-  std::vector<TileRange> ranges;
   int64_t start = 0;
   for (const WeightMatrix& weight : job.weights) {
     const int64_t cost = packed_tile_bytes(weight.dtype, job.columns);
@@ -264,7 +265,6 @@ std::vector<TileRange> share_tiles(const MatmulJob& job, const Worker& worker) {
         {low <= start ? 0 : cut(low), high >= start + tiles * cost ? tiles : (high <= start ? 0 : cut(high))});
     start += tiles * cost;
   }
-  return ranges;
 }
 
 // Asks for the beginning of the first weights, so that they arrive while the activations are prepared.
@@ -327,7 +327,8 @@ void run_matmul(const Form& form, const MatmulJob& job, Worker& worker, std::spa
   TileRunner runner(form, job);
   const bool alone = job.tokens <= kAloneTokens;
   runner.take_scratch(worker, alone);
-  const std::vector<TileRange> ranges = share_tiles(job, worker);
+  TileRanges ranges;
+  share_tiles(job, worker, ranges);
   if (alone) {
     prefetch_first_tiles(form, job, ranges, worker);
     const ActivationGroup group = runner.own_group(0, job.tokens);

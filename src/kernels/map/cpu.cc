@@ -3,6 +3,7 @@
 // wants them are read in place; others (broadcast, other types, ends that fill no vector) go through small copies.
 #include <cstring>
 
+#include "base/small_vector.h"
 #include "kernels/bodies.h"
 #include "kernels/common/broadcast.h"
 #include "kernels/common/cpu/expression_program.h"
@@ -67,7 +68,7 @@ class Run {
   const ExpressionProgram& program_;
   float* scratch_;
   float* copies_;
-  std::vector<const float*> inputs_;
+  SmallVector<const float*, 8> inputs_;
 };
 
 // Whether an operand lies exactly as the result does, or is one element.
@@ -77,8 +78,8 @@ bool is_flat(const tensor::View& x, const tensor::View& out) {
 
 void run_flat(const KernelCall& call, Run& run, Worker& worker) {
   const int64_t total = call.outputs[0].num_elements();
-  std::vector<int64_t> offsets(call.inputs.size());
-  std::vector<int64_t> strides(call.inputs.size());
+  SmallVector<int64_t, 8> offsets(call.inputs.size());
+  SmallVector<int64_t, 8> strides(call.inputs.size());
   for (size_t i = 0; i < strides.size(); ++i) strides[i] = call.inputs[i].num_elements() == total && total != 1 ? 1 : 0;
   const Worker::Range range = worker.share(total, kVector);
   for (int64_t first = range.begin; first < range.end; first += kChunk) {
@@ -91,8 +92,8 @@ void run_rows(const KernelCall& call, Run& run, Worker& worker) {
   const tensor::View& out = call.outputs[0];
   const Broadcast broadcast(call.inputs, out);
   const int64_t width = row_elements(out);
-  std::vector<int64_t> offsets(call.inputs.size());
-  std::vector<int64_t> strides(call.inputs.size());
+  SmallVector<int64_t, 8> offsets(call.inputs.size());
+  SmallVector<int64_t, 8> strides(call.inputs.size());
   for (size_t i = 0; i < strides.size(); ++i) strides[i] = broadcast.last_stride(i);
   for_rows(worker, out.num_rows(), [&](int64_t row) {
     for (int64_t first = 0; first < width; first += kChunk) {

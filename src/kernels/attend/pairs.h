@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention in pairs of bfloat16 (vdpbf16ps), for AVX-512 alone; included by form_avx512.cc behind tiles.h. Keys are
+// turned so that a vector holds one pair of columns of 16 keys, values so that it holds one pair of keys of 16 columns:
+// both products then are a broadcast pair of the query's against whole vectors, six queries at a time, and nothing is
+// added up across lanes.
+#pragma once
+
+namespace firstlight::kernels {
+namespace {
+
+constexpr int kPairRows = kFewQueries;  // queries at once: 24 sums, 4 vectors of keys or values, 1 of the query's
+
+FL_INLINE __m512i round_pair(Float low, Float high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
+void pack_query(const float* q, float scale, int64_t width, uint32_t* pairs) {
+  const Float factor = set_f(scale);
+  for (int64_t i = 0; i < width; i += 32) {
+    const int64_t left = width - i;
+    const __mmask16 low = left >= 16 ? 0xffff : static_cast<__mmask16>((1u << left) - 1);
+    const __mmask16 high = left >= 32 ? 0xffff : left <= 16 ? 0 : static_cast<__mmask16>((1u << (left - 16)) - 1);
+    const Float first = mul_f(_mm512_maskz_loadu_ps(low, q + i), factor);
+    const Float second = mul_f(_mm512_maskz_loadu_ps(high, q + i + 16), factor);
+    store_i(pairs + i / 2, round_pair(first, second));
+  }
+}
+
+// Elements `first` .. first + 31 of a stored row, rounded; zeros behind its end and where there is no row.
+template <DType kType>
+FL_INLINE __m512i load_pairs(const std::byte* row, int64_t first, int64_t width) {
+  if (row == nullptr) return zero_i();
+  const int64_t left = width - first;
+  if constexpr (kType == DType::kBF16) {
+    const __mmask32 mask = left >= 32 ? 0xffffffffu : (1u << left) - 1;
+    return _mm512_maskz_loadu_epi16(mask, row + 2 * first);
+  } else {
+    using Step = Steps<kType>;
+    const std::byte* at = row + first / Step::kElements * Step::kBytes;
+    if (left >= 32) {
+      const Float low = load_stored<kType>(at, 0, 0);
+      const Float high = Step::kBlocks ? load_stored<kType>(at, 1, 0) : load_stored<kType>(at + Step::kBytes, 0, 0);
+      return round_pair(low, high);
+    }
+    float values[32] = {};
+    decode_of<kType>(at, left, values);
+    return round_pair(load_f(values), load_f(values + 16));
+  }
+}
+
+// 16 vectors of 16 dwords, rows to columns.
+FL_INLINE void turn(__m512i (&m)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(m[2 * i], m[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(m[2 * i], m[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    m[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    m[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    m[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    m[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(m[i], m[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(m[i], m[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(m[i + 8], m[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(m[i + 8], m[i + 12], 0xdd);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    m[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    m[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+  }
+}
+
+template <DType kType>
+void pack_keys_of(const PlacedRows& keys, uint32_t* pairs) {
+  for (int64_t place = keys.begin; place < keys.end; place += 16) {
+    for (int64_t first = 0; first < keys.width; first += 32) {
+      __m512i m[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) m[i] = load_pairs<kType>(keys.rows[place + i], first, keys.width);
+      turn(m);
+      uint32_t* at = pairs + first / 2 * kKeyBlock + place;
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) store_i(at + i * kKeyBlock, m[i]);
+    }
+  }
+}
+
+// Which halves of two rows make the pairs of their first 16 columns, and of the last 16.
+struct Zip {
+  __m512i low, high;
+};
+FL_INLINE Zip zip() {
+  alignas(64) static constexpr uint16_t kLow[32] = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                                    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+  const __m512i low = _mm512_load_si512(kLow);
+  return {low, _mm512_add_epi16(low, _mm512_set1_epi16(16))};
+}
+
+template <DType kType>
+bool pack_values_of(const PlacedRows& values, uint32_t* pairs) {
+  const Zip places = zip();
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  const int64_t padded = (values.width + 15) / 16 * 16;
+  __mmask32 odd = 0;
+  for (int64_t place = values.begin; place < values.end; place += 2) {
+    uint32_t* at = pairs + place / 2 * padded;
+    for (int64_t first = 0; first < values.width; first += 32) {
+      const __m512i a = load_pairs<kType>(values.rows[place], first, values.width);
+      const __m512i b = load_pairs<kType>(values.rows[place + 1], first, values.width);
+      odd |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(a, exponent), exponent) |
+             _mm512_cmpeq_epi16_mask(_mm512_and_si512(b, exponent), exponent);
+      store_i(at + first, _mm512_permutex2var_epi16(a, places.low, b));
+      if (first + 16 < padded) store_i(at + first + 16, _mm512_permutex2var_epi16(a, places.high, b));
+    }
+  }
+  return odd == 0;
+}
+
+void pack_keys(const PlacedRows& keys, uint32_t* pairs) {
+  with_type(keys.dtype, [&]<DType kType>() { pack_keys_of<kType>(keys, pairs); });
+}
+
+bool pack_values(const PlacedRows& values, uint32_t* pairs) {
+  bool finite = true;
+  with_type(values.dtype, [&]<DType kType>() { finite = pack_values_of<kType>(values, pairs); });
+  return finite;
+}
+
+template <int kRows>
+void pair_score_rows(const uint32_t* q, int64_t pairs, const uint32_t* keys, float* scores) {
+  Float sums[kRows][4];
+  for (auto& row : sums) {
+    for (Float& sum : row) sum = zero_f();
+  }
+  for (int64_t k = 0; k < pairs; ++k, keys += kKeyBlock) {
+    Int key[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) key[v] = load_i(keys + 16 * v);
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      const Int x = set_i(static_cast<int32_t>(q[i * pairs + k]));
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) sums[i][v] = dot_bf16(sums[i][v], key[v], x);
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) store_f(scores + i * kKeyBlock + 16 * v, sums[i][v]);
+  }
+}
+
+// Calls `visit` with the number of queries, at most kPairRows, as a constant, until all have had their turn.
+template <typename Visit>
+FL_INLINE void in_tiles(int num_queries, Visit&& visit) {
+  int i = 0;
+  for (; i + kPairRows <= num_queries; i += kPairRows) visit.template operator()<kPairRows>(i);
+  switch (num_queries - i) {
+    case 1:
+      return visit.template operator()<1>(i);
+    case 2:
+      return visit.template operator()<2>(i);
+    case 3:
+      return visit.template operator()<3>(i);
+    case 4:
+      return visit.template operator()<4>(i);
+    case 5:
+      return visit.template operator()<5>(i);
+    default:
+      return;
+  }
+}
+
+void pair_scores(const uint32_t* q, int num_queries, int64_t pairs, const uint32_t* keys, float* scores) {
+  in_tiles(num_queries,
+           [&]<int kRows>(int i) { pair_score_rows<kRows>(q + i * pairs, pairs, keys, scores + i * kKeyBlock); });
+}
+
+// e^x of x <= 0, within 2^-18 as weights that are rounded to bfloat16 need it: 2^(x log2 e), by a polynomial (fitted to
+// the relative error) for what lies behind the point. 0 for -inf; NaN for NaN.
+FL_INLINE Float rough_exp(Float x) {
+  const Float t = mul_f(x, set_f(1.44269504088896341f));
+  const Float f = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);  // t - floor(t); 0 of -inf
+  Float p = set_f(1.352060320e-2f);
+  p = fma_f(p, f, set_f(5.203742877e-2f));
+  p = fma_f(p, f, set_f(2.414274933e-1f));
+  p = fma_f(p, f, set_f(6.930066207e-1f));
+  p = fma_f(p, f, set_f(1.0f));
+  return scale_by_power(p, t);
+}
+
+float pair_step(const float* scores, int64_t count, float* top, float* kept, uint32_t* weights) {
+  Float tops = set_f(*top);
+  for (int64_t j = 0; j < count; j += kLanes) tops = max_f(load_f(scores + j), tops);
+  const float highest = _mm512_reduce_max_ps(tops);
+  const float new_top = highest > *top ? __builtin_ceilf(highest) : *top;
+  const float base = new_top == -__builtin_inff() ? 0.0f : new_top;
+  Float total = zero_f();
+  for (int64_t j = 0; j < kKeyBlock; j += 32) {
+    Float e[2] = {zero_f(), zero_f()};
+    for (int half = 0; half < 2; ++half) {
+      if (j + 16 * half >= count) break;
+      e[half] = rough_exp(sub_f(load_f(scores + j + 16 * half), set_f(base)));
+      total = add_f(total, e[half]);
+    }
+    store_i(weights + j / 2, round_pair(e[0], e[1]));
+  }
+  *kept = 1.0f;
+  if (*top != new_top) {
+    float lanes[kLanes];
+    store_f(lanes, exp_f(set_f(*top - base)));
+    *kept = lanes[0];
+    *top = new_top;
+  }
+  return sum_of(total);
+}
+
+template <int kRows, int kVectors>
+FL_INLINE void pair_sum_tile(const uint32_t* weights, const float* kept, int64_t width, const uint32_t* values,
+                             int64_t count, float* out) {
+  Float sums[kRows][kVectors];
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = mul_f(load_f(out + i * width + 16 * v), set_f(kept[i]));
+  }
+  for (int64_t p = 0; p < count; ++p, values += width) {
+    Int value[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) value[v] = load_i(values + 16 * v);
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      const Int x = set_i(static_cast<int32_t>(weights[i * (kKeyBlock / 2) + p]));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = dot_bf16(sums[i][v], value[v], x);
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) store_f(out + i * width + 16 * v, sums[i][v]);
+  }
+}
+
+void pair_accumulate(const uint32_t* weights, const float* kept, int num_queries, int64_t width, const uint32_t* values,
+                     int64_t begin, int64_t end, float* sums) {
+  weights += begin / 2;
+  values += begin / 2 * width;
+  const int64_t count = (end - begin) / 2;
+  in_tiles(num_queries, [&]<int kRows>(int i) {
+    const uint32_t* own = weights + i * (kKeyBlock / 2);
+    int64_t first = 0;
+    for (; first + 64 <= width; first += 64) {
+      pair_sum_tile<kRows, 4>(own, kept + i, width, values + first, count, sums + i * width + first);
+    }
+    for (; first < width; first += 16) {
+      pair_sum_tile<kRows, 1>(own, kept + i, width, values + first, count, sums + i * width + first);
+    }
+  });
+}
+
+// Columns first .. first + 32 kHalves - 1 of the values.
+template <DType kType, int kRows, int kHalves>
+FL_INLINE void pair_row_tile(const uint32_t* weights, const float* kept, int64_t width, const PlacedRows& values,
+                             int64_t first, float* out) {
+  const Zip places = zip();
+  Float sums[kRows][2 * kHalves];
+  const int64_t vectors = (width - first) / 16;  // that there are
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 2 * kHalves; ++v) {
+      sums[i][v] = v < vectors ? mul_f(load_f(out + i * width + first + 16 * v), set_f(kept[i])) : zero_f();
+    }
+  }
+  for (int64_t place = values.begin; place < values.end; place += 2) {
+    Int value[2 * kHalves];
+#pragma GCC unroll 2
+    for (int h = 0; h < kHalves; ++h) {
+      const __m512i a = load_pairs<kType>(values.rows[place], first + 32 * h, values.width);
+      const __m512i b = load_pairs<kType>(values.rows[place + 1], first + 32 * h, values.width);
+      value[2 * h] = _mm512_permutex2var_epi16(a, places.low, b);
+      value[2 * h + 1] = _mm512_permutex2var_epi16(a, places.high, b);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < kRows; ++i) {
+      const Int x = set_i(static_cast<int32_t>(weights[i * (kKeyBlock / 2) + place / 2]));
+#pragma GCC unroll 4
+      for (int v = 0; v < 2 * kHalves; ++v) sums[i][v] = dot_bf16(sums[i][v], value[v], x);
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 2 * kHalves; ++v) {
+      if (v < vectors) store_f(out + i * width + first + 16 * v, sums[i][v]);
+    }
+  }
+}
+
+void pair_accumulate_rows(const uint32_t* weights, const float* kept, int num_queries, int64_t width,
+                          const PlacedRows& values, float* sums) {
+  with_type(values.dtype, [&]<DType kType>() {
+    in_tiles(num_queries, [&]<int kRows>(int i) {
+      const uint32_t* own = weights + i * (kKeyBlock / 2);
+      int64_t first = 0;
+      for (; first + 64 <= values.width; first += 64) {
+        pair_row_tile<kType, kRows, 2>(own, kept + i, width, values, first, sums + i * width);
+      }
+      for (; first < values.width; first += 32) {
+        pair_row_tile<kType, kRows, 1>(own, kept + i, width, values, first, sums + i * width);
+      }
+    });
+  });
+}
+
+constexpr PairForm kPairForm = {.pack_query = pack_query,
+                                .pack_keys = pack_keys,
+                                .pack_values = pack_values,
+                                .scores = pair_scores,
+                                .step = pair_step,
+                                .accumulate = pair_accumulate,
+                                .accumulate_rows = pair_accumulate_rows};
+
+}  // namespace
+}  // namespace firstlight::kernels
