@@ -44,7 +44,8 @@ void add_compute_flags(CLI::App* sub, CommonFlags& common) {
                   "auto (by each weight's type), f32, bf16, w8a8 (w4a8 is the same), w4a16 or fp8")
       ->capture_default_str();
   sub->add_option("--kv-dtype", common.kv_dtype,
-                  "of keys and values: f32, f16, bf16, fp8, int8 or int4 (default: f16; f32 on the reference backend)");
+                  "of keys and values: f32, f16, bf16, fp8, int8 or int4 (default: f16, bf16 where attention computes "
+                  "in it; f32 on the reference)");
   sub->add_option("--evict", common.evict,
                   "sinks:N,window:M: full attention sees and keeps the first N tokens and the last M; default: all");
   sub->add_option("--no-pass", common.no_pass, "leave out this compiler pass (repeatable)");
