@@ -30,7 +30,7 @@ struct BringUpOptions {
   catalog::Backend backend = catalog::Backend::kCpu;
   int num_threads = 0;                          // 0: the cores this process may use
   std::optional<catalog::ComputeMode> compute;  // absent: by each weight's stored type
-  std::optional<tensor::DType> state_dtype;     // absent: compiler::usual_state_dtype
+  std::optional<tensor::DType> state_dtype;     // absent: f32 on the reference, f16 on the cpu backend
   std::optional<compiler::Eviction> evict;      // absent: full attention sees everything
   std::set<std::string, std::less<>> disabled_passes;
   bool plain_kernels = false;  // take the plainest kernel that accepts, not the best
@@ -81,9 +81,6 @@ Result<std::unique_ptr<device::Device>> open_backend(const BringUpOptions& optio
 
 // The same in its parts, for verbs that stop early and for the gates.
 compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target);
-// The same for one model, whose weights say what its state is stored as where `options` do not.
-compiler::CompileOptions compile_options(const BringUpOptions& options, const target::CpuTarget& target,
-                                         const ir::Graph& graph);
 Result<std::unique_ptr<runtime::Executor>> load(const formats::Checkpoint& checkpoint, plan::Plan plan,
                                                 ThreadPool& pool, const BringUpOptions& options,
                                                 const target::CpuTarget& target);

@@ -33,10 +33,6 @@ enum class ComputeMode : uint8_t {
 
 std::string_view compute_mode_name(ComputeMode mode);  // "f32", "bf16", "w8a8"
 
-// Whether a kernel of attention rounds queries and weights to bfloat16, by its symbol; those of products say it in
-// their attribute "compute".
-bool attends_in_bf16(std::string_view symbol);
-
 // What a step asks for. `operands` are in the operator's order.
 struct Signature {
   ops::OpKind op;

@@ -117,10 +117,6 @@ std::optional<Backend> backend_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-bool attends_in_bf16(std::string_view symbol) {
-  return symbol.starts_with("attend_bf16_") || symbol.starts_with("attend_segments_bf16_");
-}
-
 std::string_view compute_mode_name(ComputeMode mode) {
   switch (mode) {
     case ComputeMode::kF32:

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "adapt/model_options.h"
 #include "adapt/output_directory.h"
 #include "align/compare.h"
 #include "align/join.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "adapt/bring_up.h"
+#include "adapt/model_options.h"
 #include "base/file_map.h"
 #include "base/json.h"
 #include "cli/output.h"

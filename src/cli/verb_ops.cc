@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "adapt/bring_up.h"
+#include "adapt/model_options.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"

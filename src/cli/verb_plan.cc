@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "adapt/bring_up.h"
+#include "adapt/model_options.h"
 #include "adapt/text_assets.h"
 #include "base/json.h"
 #include "base/process_memory.h"

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "catalog/attend_forms.h"
 #include "tensor/codec.h"
 #include "tensor/state_rows.h"
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "adapt/model_options.h"
 #include "base/json.h"
 #include "device/cpu/detect.h"
 #include "gates/layer_gate.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "adapt/model_options.h"
 #include "align/rounding.h"
 #include "base/json.h"
 #include "gates/layer_kinds.h"

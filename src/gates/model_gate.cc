@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "adapt/model_options.h"
 #include "align/identity.h"
 #include "align/rounding.h"
 #include "base/json.h"

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "adapt/model_options.h"
 #include "adapt/quantise.h"
 #include "device/cpu/detect.h"
 #include "engine/sampler.h"

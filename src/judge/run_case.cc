@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "catalog/attend_forms.h"
 #include "kernels/kernel.h"
 #include "tensor/codec.h"
 #include "tensor/state_rows.h"

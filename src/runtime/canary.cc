@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "catalog/attend_forms.h"
 #include "runtime/executor_internal.h"
 #include "tensor/codec.h"
 #include "tolerance/tolerances.h"

@@ -54,7 +54,15 @@ struct Executor::ExpertRows {
   std::vector<Row> rows;
 };
 
+// What runs keep for the next one, so that a run needs no memory.
 struct Executor::Routing {
+  // The lists of a worker's context.
+  struct Lists {
+    std::vector<tensor::View> inputs, outputs;
+    std::vector<const float*> operands;
+    std::vector<const plan::StateView*> step_states;
+  };
+  std::vector<Lists> lists;        // per worker
   std::vector<ExpertRows> groups;  // by expert; those of one expert that follow the first are seldom there
 };
 

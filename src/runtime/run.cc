@@ -2,6 +2,8 @@
 // The running half of the executor: all workers go through the plan's steps together and meet after each one.
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "base/check.h"
 #include "runtime/executor_internal.h"
@@ -48,7 +50,9 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
   plan::Batch own = batch;
   own.invariant = options_.invariant;
   const bool compares = options_.canary_every > 0 && num_runs_++ % options_.canary_every == 0;
-  pool_.run([&](Worker& worker) {
+  routing_->lists.resize(static_cast<size_t>(pool_.num_threads()));
+  const auto body = [&](Worker& worker) {
+    Routing::Lists& lists = routing_->lists[static_cast<size_t>(worker.index())];
     Context context{.worker = worker,
                     .batch = &own,
                     .states = states,
@@ -56,12 +60,17 @@ Status Executor::run(const plan::Batch& batch, std::span<const plan::StateView> 
                     .values = values_,
                     .expert = -1,
                     .canary = compares,
-                    .inputs = {},
-                    .outputs = {},
-                    .operands = {},
-                    .step_states = {}};
+                    .inputs = std::move(lists.inputs),
+                    .outputs = std::move(lists.outputs),
+                    .operands = std::move(lists.operands),
+                    .step_states = std::move(lists.step_states)};
     run_block(plan_.body, context);
-  });
+    lists = {.inputs = std::move(context.inputs),
+             .outputs = std::move(context.outputs),
+             .operands = std::move(context.operands),
+             .step_states = std::move(context.step_states)};
+  };
+  pool_.run(std::ref(body));  // a function that refers to another needs no memory
   if (memory_check_ != nullptr && !memory_check_->fault.empty()) return internal_error(memory_check_->fault);
   return ok_status();
 }

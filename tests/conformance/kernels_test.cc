@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "case.h"
+#include "catalog/attend_forms.h"
 #include "compare.h"
 #include "device/cpu/detect.h"
 #include "formulas.h"

@@ -99,13 +99,15 @@ def products(config):
 
 
 def whole_model_bound(folder):
-    """docs/numerics.md, "Whole models": weights of each stored type in its own mode, state in float16."""
+    """docs/numerics.md, "Whole models": weights of each stored type in its own mode, state in float16, or in
+    bfloat16 where products round."""
     config = json.loads((folder / "config.json").read_text())
     raw = (folder / "model.safetensors").read_bytes()
     header = json.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])
     types = {entry["dtype"] for name, entry in header.items() if name != "__metadata__" and len(entry["shape"]) > 1}
     product = max(PRODUCT_ERROR[name] for name in types)
-    return max(2e-5, 4 * math.hypot(product, 3.1e-4) * math.sqrt(products(config.get("text_config", config))))
+    state = 2.5e-3 if product >= PRODUCT_ERROR["BF16"] else 3.1e-4
+    return max(2e-5, 4 * math.hypot(product, state) * math.sqrt(products(config.get("text_config", config))))
 
 
 def with_old_config(folder, scratch):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapt/bring_up.h"
+#include "adapt/model_options.h"
 #include "compiler/compute_modes.h"
 
 #include <gtest/gtest.h>

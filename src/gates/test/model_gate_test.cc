@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "adapt/model_options.h"
 #include "adapt/test/golden_model.h"
 #include "device/cpu/detect.h"
 #include "gates/gates.h"

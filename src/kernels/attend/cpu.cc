@@ -36,6 +36,8 @@ class PartRounds {
     for (int64_t i = worker.index(); i < items * count; i += worker.count()) {
       const AttendItem item = split_.item(i % items);
       const int64_t part = first + i / items;
+      const int64_t next = i + worker.count();
+      if (next < items * count) task_run.foresee(split_.item(next % items), first + next / items);
       if (part < split_.num_parts(item)) task_run.run_part(item, part, parts_ + i * stride_);
     }
     worker.barrier();
@@ -65,9 +67,14 @@ void run(const KernelCall& call, Worker& worker) {
   const AttendSplit split(options.attend(), *call.batch, call.inputs[0].dim(1), call.states[0]->components[key].heads);
   if (split.num_items() == 0) return;
   AttendTaskRun task_run(call, options, kForm(), split, kRounds, worker);
-  const bool few = worker.count() > 1 && split.num_items() < enough_items(worker.count());
-  if (const int64_t most_parts = few ? split.most_parts() : 0; most_parts > 1) {
+  const bool few = split.num_items() < enough_items(worker.count());
+  if (const int64_t most_parts = few && worker.count() > 1 ? split.most_parts() : 0; most_parts > 1) {
     return PartRounds(call, split, options.attend().value_width, most_parts).run(task_run, worker);
+  }
+  if (few) {  // a decode step of a few heads: a meeting of the workers would cost more than it evens out
+    for (int64_t i = worker.index(); i < split.num_items(); i += worker.count()) task_run.foresee(split.item(i), 0);
+    for (int64_t i = worker.index(); i < split.num_items(); i += worker.count()) task_run.run(split.item(i));
+    return;
   }
   worker.reset_tickets();
   for (int64_t i = worker.next_ticket(split.num_items()); i >= 0; i = worker.next_ticket(split.num_items())) {

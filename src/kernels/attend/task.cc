@@ -169,15 +169,29 @@ void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
   num_next_ = 0;
 }
 
-// Asks for what the next block reads: pages lie anywhere, so that no hardware foresees them. Once this block's rows are
-// there, so that they do not queue up behind.
-void AttendTaskRun::prefetch_next(const Source& from, const plan::StateComponentView& component) const {
-  if (num_next_ == 0) return;
-  for_pieces(from, component, {.first = next_, .count = num_next_}, [](const StoredRows& rows, int64_t) {
+// Pages lie anywhere, so that no hardware foresees them. What the next block reads is asked for once this block's rows
+// are there, so that they do not queue up behind.
+void AttendTaskRun::prefetch(const AttendItem& item, const Source& from, const plan::StateComponentView& component,
+                             int64_t first, int64_t count) const {
+  for_pieces(item, from, component, {.first = first, .count = count}, [](const StoredRows& rows, int64_t) {
     const int64_t bytes = rows.count * rows.stride;
     // Not __builtin_prefetch: a loop of nothing else is taken for one that does nothing.
     for (int64_t line = 0; line < bytes; line += 64) asm volatile("prefetcht1 %0" : : "m"(rows.data[line]));
   });
+}
+
+void AttendTaskRun::prefetch_next(const Source& from, const plan::StateComponentView& component) const {
+  if (num_next_ > 0) prefetch(item_, from, component, next_, num_next_);
+}
+
+void AttendTaskRun::foresee(const AttendItem& item, int64_t index) const {
+  if (index >= split_.num_parts(item)) return;
+  const AttendPart part = split_.part(item, index);
+  if (options_.segments[part.segment].rules.select_operand >= 0) return;
+  const Source from = source(part.segment);
+  const int64_t end = std::min(part.range.end, part.range.begin / kKeyBlock * kKeyBlock + kKeyBlock);
+  prefetch(item, from, *from.keys, part.range.begin, end - part.range.begin);
+  if (!from.is_shared) prefetch(item, from, *from.values, part.range.begin, end - part.range.begin);
 }
 
 // The item has one token. What its selection names and it may see is gathered into blocks.
@@ -272,7 +286,7 @@ PlacedRows AttendTaskRun::placed(const Source& from, const plan::StateComponentV
                  .begin = block.lead / 16 * 16,
                  .end = padded_width(block.lead + block.count)};
   if (block.rows == nullptr) {
-    for_pieces(from, component, block, [&](const StoredRows& rows, int64_t offset) {
+    for_pieces(item_, from, component, block, [&](const StoredRows& rows, int64_t offset) {
       for (int64_t i = 0; i < rows.count; ++i) out.rows[block.lead + offset + i] = rows.data + i * rows.stride;
     });
   } else {
@@ -285,13 +299,13 @@ PlacedRows AttendTaskRun::placed(const Source& from, const plan::StateComponentV
 
 // Calls `visit(rows, offset)` for the pieces of a block of neighbours that lie in one page each.
 template <typename Visit>
-void AttendTaskRun::for_pieces(const Source& source, const plan::StateComponentView& component, const Block& block,
-                               Visit&& visit) const {
+void AttendTaskRun::for_pieces(const AttendItem& item, const Source& source, const plan::StateComponentView& component,
+                               const Block& block, Visit&& visit) const {
   const int64_t stride = state_row_bytes(component);
   const int64_t page_rows = source.state->page_rows;
   for (int64_t at = block.first; at < block.first + block.count;) {
     const int64_t count = std::min(block.first + block.count - at, page_rows - at % page_rows);
-    const std::byte* data = state_row(*source.state, component, item_.sequence, at, item_.kv_head);
+    const std::byte* data = state_row(*source.state, component, item.sequence, at, item.kv_head);
     visit(StoredRows{component.dtype, data, stride, count}, at - block.first);
     at += count;
   }
@@ -307,7 +321,7 @@ StoredRows AttendTaskRun::decoded(const Source& source, const plan::StateCompone
     std::fill(to + width, to + stride, 0.0f);
   };
   if (block.rows == nullptr) {
-    for_pieces(source, component, block, [&](const StoredRows& rows, int64_t offset) {
+    for_pieces(item_, source, component, block, [&](const StoredRows& rows, int64_t offset) {
       for (int64_t i = 0; i < rows.count; ++i) decode(rows.data + i * rows.stride, offset + i);
     });
   } else {
@@ -331,7 +345,7 @@ void AttendTaskRun::score_block(const Source& source, const Block& block) {
     return pairs_->scores(reinterpret_cast<const uint32_t*>(q_), rows_, row_pairs(width_), packed, scores_);
   }
   if (in_place(*source.keys, width_, block)) {
-    for_pieces(source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
+    for_pieces(item_, source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
       form_.scores(q_, rows_, key_width_, rows, scores_ + block.lead + offset);
     });
   } else {
@@ -342,7 +356,7 @@ void AttendTaskRun::score_block(const Source& source, const Block& block) {
 
 void AttendTaskRun::add_block(const Source& source, const Block& block) {
   if (in_place(*source.values, options_.value_width, block)) {
-    for_pieces(source, *source.values, block, [&](const StoredRows& rows, int64_t offset) {
+    for_pieces(item_, source, *source.values, block, [&](const StoredRows& rows, int64_t offset) {
       form_.accumulate(scores_ + block.lead + offset, rows_, value_width_, rows, sums_);
     });
     return;

@@ -39,6 +39,8 @@ class AttendTaskRun {
   // In pieces: part `index` of an item, as part_floats() floats; what parts are joined to, joined_doubles() of them,
   // made ready; the next part joined; the result stored.
   void run_part(const AttendItem& item, int64_t index, float* to);
+  // Asks for the rows that a part will read first.
+  void foresee(const AttendItem& item, int64_t index) const;
   void start_joined(const AttendItem& item, double* joined);
   void join(const AttendItem& item, const float* part, double* joined);
   void store_result(const AttendItem& item, const double* joined);
@@ -71,6 +73,8 @@ class AttendTaskRun {
   void run_rows(size_t segment, int64_t begin, int64_t end);
   void run_selected(size_t segment, int64_t begin, int64_t end);
   void run_block(size_t segment, const Block& block);
+  void prefetch(const AttendItem& item, const Source& source, const plan::StateComponentView& component, int64_t first,
+                int64_t count) const;
   void prefetch_next(const Source& source, const plan::StateComponentView& component) const;
   void score_block(const Source& source, const Block& block);
   void add_values(size_t segment, const Block& block, bool some_hidden);
@@ -92,8 +96,8 @@ class AttendTaskRun {
                      float* space) const;
   bool in_place(const plan::StateComponentView& component, int64_t width, const Block& block) const;
   template <typename Visit>
-  void for_pieces(const Source& source, const plan::StateComponentView& component, const Block& block,
-                  Visit&& visit) const;
+  void for_pieces(const AttendItem& item, const Source& source, const plan::StateComponentView& component,
+                  const Block& block, Visit&& visit) const;
 
   int64_t token_of(int row) const { return item_.first_token + row / split_.group(); }
   int64_t head_of(int row) const { return item_.kv_head * split_.group() + row % split_.group(); }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode step takes no memory from the heap: neither the executor nor the kernels on any worker, nor the cache's
+// views of its pages. New pages of state, which come once in many steps, lie outside of what is counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "adapt/bring_up.h"
+#include "kv/state_cache.h"
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<int64_t> allocations{0};
+
+void* take(std::size_t bytes, std::size_t alignment) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return take(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return take(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace firstlight {
+namespace {
+
+// Allocations of 12 decode steps of so many sequences, after 8 that warm up.
+int64_t count_steps(const std::string& model, int num_sequences, catalog::ComputeMode mode) {
+  adapt::BringUpOptions options;
+  options.backend = catalog::Backend::kCpu;
+  options.num_threads = 2;
+  options.compute = mode;
+  options.generated = runtime::GeneratedMode::kOff;
+  options.buckets = {{16, 16}};
+  auto loaded = adapt::bring_up(std::string(FL_SOURCE_DIR) + "/tests/golden/data/" + model, options);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  if (!loaded.ok()) return -1;
+  runtime::Executor& executor = *(*loaded)->executor;
+  auto cache = kv::StateCache::create(executor.plan().states, {});
+  EXPECT_TRUE(cache.ok());
+  std::vector<kv::SequenceId> ids;
+  for (int i = 0; i < num_sequences; ++i) ids.push_back(cache->add_sequence());
+  std::vector<int32_t> tokens(ids.size(), 3), positions(ids.size()), rows(ids.size());
+  std::vector<plan::SequenceSpan> spans(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) rows[i] = static_cast<int32_t>(i);
+  for (int step = 0; step < 20; ++step) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_TRUE(cache->extend(ids[i], step + 1).ok());
+      positions[i] = step;
+      spans[i] = {.first_row = static_cast<int64_t>(i), .num_tokens = 1, .start_position = step, .planned_length = 40};
+    }
+    counting = step >= 8;
+    const Status status = executor.run(
+        {.tokens = tokens, .positions = positions, .output_rows = rows, .sequences = spans}, cache->views(ids));
+    counting = false;
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  return allocations.exchange(0);
+}
+
+TEST(Allocations, ADecodeStepTakesNoMemory) {
+  for (const char* model : {"llama", "qwen3", "gemma3", "gpt_neox_japanese"}) {
+    for (const auto mode : {catalog::ComputeMode::kF32, catalog::ComputeMode::kBf16}) {
+      EXPECT_EQ(count_steps(model, 1, mode), 0) << model;
+      EXPECT_EQ(count_steps(model, 4, mode), 0) << model;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace firstlight
