@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "adapt/model_options.h"
 #include "align/rounding.h"
 #include "device/cpu/detect.h"
 #include "engine/sampler.h"
@@ -114,7 +115,7 @@ Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringU
 }
 
 Status add_rounded(Golden& golden, const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options) {
-  const auto compile = adapt::compile_options(options, device::detect_cpu());
+  const auto compile = adapt::compile_options(options, device::detect_cpu(), loaded.model.graph);
   const ir::Graph graph = FL_TRY(align::with_rounded_products(loaded.model.graph, compile));
   size_t longest = 1;
   for (const GoldenPrompt& prompt : golden.prompts) longest = std::max(longest, prompt.tokens.size());
