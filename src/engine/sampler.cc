@@ -42,12 +42,28 @@ void keep_top_p(std::vector<Candidate>& sorted, double top_p) {
   }
 }
 
-int32_t lowest_argmax(std::span<const float> logits) {
-  size_t best = 0;
-  for (size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > logits[best]) best = i;
+// The largest logit; NaN where one is NaN or +infinity. In lanes: a step of many sequences waits for this.
+float top_logit(std::span<const float> logits) {
+  constexpr size_t kLanes = 32;
+  float tops[kLanes];
+  std::fill_n(tops, kLanes, kMinusInfinity);
+  int unsound[kLanes] = {};
+  const auto visit = [&](size_t lane, float logit) {
+    unsound[lane] |= !(logit <= std::numeric_limits<float>::max());
+    tops[lane] = logit > tops[lane] ? logit : tops[lane];
+  };
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) visit(lane, logits[i + lane]);
   }
-  return static_cast<int32_t>(best);
+  for (; i < logits.size(); ++i) visit(0, logits[i]);
+  if (std::any_of(unsound, unsound + kLanes, [](int lane) { return lane != 0; })) return std::nanf("");
+  return *std::max_element(tops, tops + kLanes);
+}
+
+// Of sound logits.
+int32_t lowest_argmax(std::span<const float> logits) {
+  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), top_logit(logits)) - logits.begin());
 }
 
 uint64_t fresh_seed() {
@@ -58,6 +74,7 @@ uint64_t fresh_seed() {
 }  // namespace
 
 Status check_logits(std::span<const float> logits) {
+  if (top_logit(logits) > kMinusInfinity) return ok_status();
   bool any = false;
   for (const float logit : logits) {
     if (std::isnan(logit) || logit == std::numeric_limits<float>::infinity()) {
