@@ -47,7 +47,7 @@ class GoldenCheck {
     if (!golden_) FL_TRY(make());
     if (readiness_.num_faults() == 0) readiness_.set_not_ready("the golden prompt is being reproduced");
     auto check = reproduce();
-    if (check.ok() && !check->passed && golden_->routed && golden_->prompts[0].rounded.empty()) {
+    if (check.ok() && !check->passed && golden_->routed && golden_->own && golden_->prompts[0].rounded.empty()) {
       FL_TRY(add_rounded());  // where a choice of experts lies within rounding it may fall otherwise
       check = reproduce();
     }

@@ -109,12 +109,14 @@ Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringU
   Golden golden{.origin = "reference backend",
                 .vocabulary = vocabulary_of(loaded.executor->plan()),
                 .prompts = {},
-                .routed = has_experts(loaded.model.graph)};
+                .routed = has_experts(loaded.model.graph),
+                .own = true};
   golden.prompts.push_back(FL_TRY(reference.run("a sentence", prompt, all, continuation)));
   return golden;
 }
 
 Status add_rounded(Golden& golden, const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options) {
+  if (!golden.own) return invalid_argument(golden.origin + " is no golden of the model's own");
   const auto compile = adapt::compile_options(options, device::detect_cpu(), loaded.model.graph);
   const ir::Graph graph = FL_TRY(align::with_rounded_products(loaded.model.graph, compile));
   size_t longest = 1;

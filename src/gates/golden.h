@@ -33,6 +33,7 @@ struct Golden {
   int64_t vocabulary = 0;
   std::vector<GoldenPrompt> prompts;
   bool routed = false;  // the model has experts, whose choice rounding may turn
+  bool own = false;     // made by the reference backend from the model's own files
 };
 
 bool has_experts(const ir::Graph& graph);
@@ -67,7 +68,8 @@ Result<Golden> make_golden(const adapt::LoadedModel& loaded, const adapt::BringU
                            const std::vector<int32_t>& prompt, int64_t continuation);
 
 // Adds to each prompt what the reference gives when it rounds as the loaded plan does. `options`: those it was brought
-// up with. Errors: those of the reference backend.
+// up with. Errors: those of the reference backend; kInvalidArgument for a golden that is not the model's own, beside
+// which rows made from files that may differ would hide that they do.
 Status add_rounded(Golden& golden, const adapt::LoadedModel& loaded, const adapt::BringUpOptions& options);
 
 // The logits that a golden pack knows. Errors: kInvalidData (it has no logits, or some that are no numbers).

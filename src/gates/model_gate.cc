@@ -333,6 +333,7 @@ class ModelGate {
     if (only_whole_) evidence["only_whole"] = "attention sees later tokens: no prompt comes in pieces";
     candidate_.golden = given_ ? *given_ : own_;
     candidate_.golden.routed = routed_;
+    candidate_.golden.own = !given_;
     candidate_.golden.prompts.resize(1);  // what readiness asks again
     return Verdict{.passed = fault_.empty(), .summary = summary(), .evidence = dump_json(evidence)};
   }

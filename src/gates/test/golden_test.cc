@@ -245,6 +245,14 @@ TEST(RoutedGolden, AChoiceThatRoundingTurnsIsNoFault) {
   EXPECT_GT(whole_prompts, 0) << "the rounded reference was not needed";
 }
 
+TEST(RoutedGolden, APackIsNotJoinedByRowsOfTheFilesItJudges) {
+  const auto model = adapt::bring_up_golden();
+  ASSERT_NE(model, nullptr);
+  auto golden = read_golden(std::string(FL_SOURCE_DIR) + "/tests/golden/packs/llama.transformers");
+  ASSERT_TRUE(golden.ok());
+  EXPECT_EQ(add_rounded(*golden, *model, adapt::quick_options()).code(), StatusCode::kInvalidArgument);
+}
+
 TEST(RoutedGolden, AWrongWeightIsOneStill) {
   const adapt::BringUpOptions options = adapt::quick_options(catalog::Backend::kCpu);
   const auto model = adapt::bring_up_golden(options, "gpt_oss");
