@@ -119,7 +119,8 @@ Engine::Engine(runtime::Executor& executor, const EngineOptions& options, Engine
       swap_(std::move(swap)),
       num_own_states_(executor.plan().states.size()),
       whole_prompts_(plan::sees_later_tokens(executor.plan())),
-      waiting_(options.aging_seconds) {
+      waiting_(options.aging_seconds),
+      step_(std::make_unique<Step>()) {
   // A prompt that saw all of itself can neither be gone on from in the middle nor be computed again with its output.
   if (whole_prompts_) options_.admission = Admission::kReserved;
   if (options_.reuse_prefixes && !whole_prompts_) {
@@ -414,7 +415,8 @@ void Engine::observe(const Step& step, Clock::time_point start) {
 bool Engine::step() {
   take_inbox();
   admit();
-  Step step = schedule();
+  Step& step = *step_;
+  schedule(step);
   drop_finished();
   set_gauges();
   if (step.parts.empty()) {

@@ -135,7 +135,7 @@ class Engine {
   void give_place(Sequence& next, Clock::time_point now);
   void put_out(Sequence& sequence);
   void release_state(Sequence& sequence);
-  Step schedule();
+  void schedule(Step& step);
   int64_t piece_of(const Sequence& sequence, const Step& step) const;
   bool add_part(Step& step, Sequence& sequence, int64_t num_tokens);
   bool make_room(Step& step, Sequence& sequence, int64_t length);
@@ -180,6 +180,7 @@ class Engine {
 
   WaitingQueue waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // by rank
+  std::unique_ptr<Step> step_;                      // the one under way; its lists are kept
   std::function<void(const Status&)> on_fault_;
   const Sequence* blocked_ = nullptr;                              // had no room, and nothing has been given back since
   std::vector<std::pair<EventSink, request::TokenEvent>> events_;  // not delivered yet
@@ -212,6 +213,14 @@ struct Engine::Step {
   std::vector<plan::SequenceSpan> spans;
   std::vector<kv::SequenceId> states;
 
+  void clear() {
+    parts.clear();
+    tokens.clear();
+    positions.clear();
+    output_rows.clear();
+    spans.clear();
+    states.clear();
+  }
   bool has_room() const { return room > 0 && output_room > 0 && parts.size() < most_parts; }
 };
 

@@ -115,18 +115,21 @@ request::ScoredToken score_token(std::span<const float> logits, int32_t token, i
 
 Sampler::Sampler(const request::SamplingParams& params, std::span<const int32_t> prompt)
     : params_(params), random_(params.seed ? *params.seed : fresh_seed()) {
+  if (!counts()) return;
   for (const int32_t token : prompt) ++seen_counts_[token];
 }
 
 void Sampler::accept(int32_t token) {
+  if (!counts()) return;
   ++output_counts_[token];
   ++seen_counts_[token];
 }
 
-bool Sampler::is_plain_greedy() const {
-  return params_.temperature == 0 && params_.repetition_penalty == 1 && params_.presence_penalty == 0 &&
-         params_.frequency_penalty == 0 && params_.logit_bias.empty();
+bool Sampler::counts() const {
+  return params_.repetition_penalty != 1 || params_.presence_penalty != 0 || params_.frequency_penalty != 0;
 }
+
+bool Sampler::is_plain_greedy() const { return params_.temperature == 0 && !counts() && params_.logit_bias.empty(); }
 
 std::vector<Candidate> Sampler::distribution(std::span<const float> logits, std::span<const uint8_t> allowed) const {
   std::vector<Candidate> all;  // by token

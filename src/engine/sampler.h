@@ -33,6 +33,7 @@ class Sampler {
   std::vector<Candidate> distribution(std::span<const float> logits, std::span<const uint8_t> allowed) const;
 
  private:
+  bool counts() const;  // whether what comes next depends on how often tokens came
   bool is_plain_greedy() const;
 
   request::SamplingParams params_;

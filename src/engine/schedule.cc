@@ -164,8 +164,8 @@ int64_t Engine::piece_of(const Sequence& sequence, const Step& step) const {
 // Every sequence that has its prompt behind it computes one token; the room that is left in the batch goes to the first
 // prompts, in pieces, and what they leave to guesses. Prompts that must stay whole go first: behind the others one
 // might never find the room.
-Engine::Step Engine::schedule() {
-  Step step;
+void Engine::schedule(Step& step) {
+  step.clear();
   step.room = options_.step_tokens;
   step.output_room = executor_.max_batch_outputs();
   step.most_parts = static_cast<size_t>(executor_.max_batch_sequences());
@@ -184,7 +184,6 @@ Engine::Step Engine::schedule() {
   if (!whole_prompts_) each([&](const Sequence& s) { return s.left() > 1 ? piece_of(s, step) : 0; });
   add_drafts(step);
   fill(step);
-  return step;
 }
 
 void Engine::fill(Step& step) {
