@@ -26,7 +26,7 @@ class Listener {
     if (assets.tokenizer) choice_.emplace(*assets.tokenizer, std::move(choice));
   }
 
-  // False when a stop string has ended the text.
+  // False when a stop string has ended the text, or nobody reads it any more.
   bool hear(const request::TokenEvent& event) {
     // An end without a token of its own (a stop token, a cancel) is no token's time.
     if (event.token || result_.events.empty()) last_ = Clock::now();
@@ -41,9 +41,9 @@ class Listener {
     const server::ChoicePiece piece = choice_->push(event);
     result_.text += piece.text;
     result_.reasoning += piece.reasoning;
-    if (show_ && !(piece.text.empty() && piece.reasoning.empty())) show_(piece);
+    const bool is_read = !show_ || (piece.text.empty() && piece.reasoning.empty()) || show_(piece);
     result_.finish_reason = request::finish_reason_name(piece.finish);
-    return !choice_->is_done();
+    return is_read && !choice_->is_done();
   }
 
   Clock::time_point first() const { return first_; }

@@ -33,8 +33,9 @@ struct GenerationOptions {
   std::shared_ptr<const server::ChatReading> reading;  // of a chat's answer; null: all of it is text
 };
 
-// `show` gets text and thoughts piece by piece; may be null. Without a tokenizer the text stays empty.
-using ShowPiece = std::function<void(const server::ChoicePiece&)>;
+// `show` gets text and thoughts piece by piece, and says whether anybody reads on: generation ends where nobody does.
+// May be null. Without a tokenizer the text stays empty.
+using ShowPiece = std::function<bool(const server::ChoicePiece&)>;
 Result<GenerationResult> generate(Session& session, request::Request request,
                                   const std::vector<std::string>& stop_strings, const ShowPiece& show,
                                   const GenerationOptions& options = {});

@@ -126,14 +126,15 @@ Json result_json(const GenerationResult& result, const Session& session, bool wi
 // The answer to stdout, thoughts to stderr: what reads the one never meets the other.
 class Screen {
  public:
-  void show(const server::ChoicePiece& piece) {
+  // False when nobody reads the answer any more.
+  bool show(const server::ChoicePiece& piece) {
     if (!piece.reasoning.empty())
       std::fprintf(stderr, is_terminal_ ? "\x1b[2m%s\x1b[0m" : "%s", piece.reasoning.c_str());
     in_thoughts_ = in_thoughts_ || !piece.reasoning.empty();
-    if (piece.text.empty()) return;
+    if (piece.text.empty()) return true;
     end_thoughts();
     std::fwrite(piece.text.data(), 1, piece.text.size(), stdout);
-    std::fflush(stdout);
+    return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   }
   void end_thoughts() {
     if (std::exchange(in_thoughts_, false)) std::fprintf(stderr, "\n");
@@ -194,7 +195,7 @@ Result<int> verb_run(const CommonFlags& common, const RunFlags& flags) {
   }
   if (!flags.stop.empty()) FL_TRY(session.text.require_tokenizer().with_context("--stop"));
   Screen screen;
-  const auto show = [&](const server::ChoicePiece& piece) { screen.show(piece); };
+  const auto show = [&](const server::ChoicePiece& piece) { return screen.show(piece); };
   const auto result =
       FL_TRY(generate(session, std::move(request), flags.stop, common.json ? ShowPiece() : show,
                       {.context = flags.context, .draft_tokens = speculation.tokens, .reading = reading}));

@@ -164,7 +164,12 @@ std::vector<Candidate> Sampler::distribution(std::span<const float> logits, std:
     best[0].probability = 1;
     return best;
   }
-  for (Candidate& one : all) one.logit = static_cast<float>(one.logit / params_.temperature);
+  // From the largest on: then a tiny temperature makes the others -infinity, and none infinity.
+  const float top =
+      std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.logit < b.logit; })->logit;
+  for (Candidate& one : all) {
+    one.logit = one.logit == top ? 0 : static_cast<float>((one.logit - top) / params_.temperature);
+  }
   keep_top_k(all, params_.top_k > 0 ? static_cast<size_t>(params_.top_k) : all.size());
   normalise(all);
   if (params_.top_p < 1) {

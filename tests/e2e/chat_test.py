@@ -8,7 +8,9 @@ give the thoughts, the call and the text between those marks. Standard library o
 """
 
 import json
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +117,17 @@ def check_run(program, folder):
     assert shown.stdout == rest + "\n" and (thoughts + "\n") in shown.stderr, shown
 
 
+def check_closed_pipe(program, folder):
+    """Generation ends when nobody reads the answer any more."""
+    command = [program, "run", folder, "--backend", "reference", "-p", "say it", "-n", "60", "--ignore-eos", "--temperature", "0"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=True)
+    os.close(write_end)
+    generated = int(re.search(r"(\d+) generated", done.stderr)[1])
+    assert generated < 60, done.stderr
+
+
 def main():
     program_path = sys.argv[1]
     with tempfile.TemporaryDirectory() as name:
@@ -166,6 +179,7 @@ def main():
         message(port, messages=history, max_tokens=8)
         end(program)
         check_run(program_path, name)
+        check_closed_pipe(program_path, name)
         refused = subprocess.run([program_path, "serve", name, "--chat-format", "nothing"], capture_output=True, text=True)
         assert refused.returncode == 2 and "hermes" in refused.stderr, refused.stderr
     print("thoughts, a call, and text of a served model: streamed as whole")

@@ -55,6 +55,16 @@ TEST(Sampler, AgreesWithAnIndependentComputation) {
   }
 }
 
+TEST(Sampler, ATinyTemperatureIsGreedy) {
+  const std::vector<float> logits = {-300.0f, 40.0f, 41.0f, -std::numeric_limits<float>::infinity(), 41.0f};
+  for (const double temperature : {1e-6, 1e-38, 1e-44, 5e-324}) {
+    const Sampler sampler({.temperature = temperature}, {});
+    for (const Candidate& one : sampler.distribution(logits, {})) {
+      EXPECT_EQ(one.probability, one.token == 2 || one.token == 4 ? 0.5 : 0) << temperature;
+    }
+  }
+}
+
 TEST(Sampler, DrawsFollowTheDistribution) {
   const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f};
   request::SamplingParams params{.temperature = 0.8, .seed = 7};

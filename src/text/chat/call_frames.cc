@@ -5,37 +5,16 @@
 #include <utility>
 
 #include "base/json.h"
+#include "text/grammar/json_schema.h"
 #include "text/grammar/schema_merge.h"
 
 namespace firstlight::text {
 namespace {
 
-Json closed_object(std::vector<std::pair<std::string, Json>> members) {
-  Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
-  for (auto& [name, member] : members) {
-    schema["properties"][name] = std::move(member);
-    schema["required"].push_back(name);
-  }
-  schema["additionalProperties"] = false;
-  return schema;
-}
-
-// A schema's references are to its own root, which it no longer is once it stands in another: its definitions move
-// along.
-Json take_definitions(Json& schema) {
-  Json definitions = Json::object();
-  for (const char* key : {"$defs", "definitions"}) {
-    if (!schema.contains(key)) continue;
-    definitions[key] = schema[key];
-    schema.erase(key);
-  }
-  return definitions;
-}
-
 // The schema of a tool's arguments, always an object's. Without parameters there are none.
 Json arguments_schema(const ToolSet& tools, const std::string& name) {
   Json schema = tools.parameters(name);
-  if (!schema.is_object()) return closed_object({});
+  if (!schema.is_object()) return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   const bool is_typed = std::any_of(schema.items().begin(), schema.items().end(), [](const auto& member) {
     return member.key() == "type" || member.key() == "$ref" || member.key().ends_with("Of");
   });
@@ -43,8 +22,9 @@ Json arguments_schema(const ToolSet& tools, const std::string& name) {
   return schema;
 }
 
-Json described(const std::string& tool, const Json& schema, Json spelling = Json()) {
-  Json node = {{"json_schema", dump_json(schema)}, {"of", "the parameters of tool '" + tool + "'"}};
+// What stands at a place of a tool's schema, which is whole: references are to its root.
+Json described(const std::string& tool, const Json& schema, const std::string& at = "#", Json spelling = Json()) {
+  Json node = {{"json_schema", dump_json(schema)}, {"at", at}, {"of", "the parameters of tool '" + tool + "'"}};
   if (!spelling.is_null()) node["spelling"] = std::move(spelling);
   return node;
 }
@@ -114,33 +94,40 @@ class CallWriter {
   }
 
   Result<Json> element(const std::string& name) const {
-    Json schema = arguments_schema(tools_, name);
+    const Json schema = arguments_schema(tools_, name);
     switch (pattern_.body) {
       case Hole::kArguments:
         return described(name, schema);
       case Hole::kLoose:
-        return described(name, schema, {{"plain", true}, {"quote", syntax_.quote}, {"mark", syntax_.quote}});
+        return described(name, schema, "#", {{"plain", true}, {"quote", syntax_.quote}, {"mark", syntax_.quote}});
       case Hole::kParameters:
         return parameters(name, schema);
       case Hole::kPython:
         return python(name, schema);
       default:
-        return object(name, std::move(schema));
+        return object(name, schema);
     }
   }
 
-  Result<Json> object(const std::string& name, Json arguments) const {
-    const Json definitions = take_definitions(arguments);
-    Json schema = syntax_.keyed ? closed_object({{name, std::move(arguments)}})
-                                : closed_object({{syntax_.name_keys.front(), {{"const", name}}},
-                                                 {syntax_.argument_keys.front(), std::move(arguments)}});
-    schema.update(definitions);
-    return described(name, schema);
+  // The members of an object with the arguments in it, spaced as schemas are.
+  Json object(const std::string& name, const Json& schema) const {
+    static const Json kSpace = {{"optional", " "}};
+    Json out = Json::array({"{"});
+    if (syntax_.keyed) {
+      append(out, dump_json(Json(name)) + ":");
+    } else {
+      append(out, dump_json(Json(syntax_.name_keys.front())) + ":");
+      out.insert(out.end(), {kSpace, dump_json(Json(name)) + ",", kSpace});
+      append(out, dump_json(Json(syntax_.argument_keys.front())) + ":");
+    }
+    out.insert(out.end(), {kSpace, described(name, schema), "}"});
+    return out;
   }
 
   struct Property {
     std::string name;
-    Json schema;  // with the definitions that it may refer to
+    Json schema;
+    std::string at;  // where that stands
     bool is_required = false;
   };
 
@@ -164,11 +151,9 @@ class CallWriter {
       if (value == Json(false)) continue;  // may not be there
       const bool can_be_written = key.find_first_of(" \t\r\n<>{}[](),:='\"") == std::string::npos && !key.empty();
       if (!can_be_written) return refuse("a parameter named '" + key.substr(0, 80) + "'");
-      Property one{.name = key, .schema = value.is_object() ? value : Json::object()};
+      Property one{.name = key, .schema = value, .at = "#/properties" + grammar::pointer_part(key)};
       one.is_required = std::find(required.begin(), required.end(), Json(key)) != required.end();
       num_required += one.is_required ? 1 : 0;
-      Json root = schema;
-      one.schema.update(take_definitions(root));
       out.push_back(std::move(one));
     }
     if (num_required != required.size()) return refuse("a required parameter that is not described");
@@ -178,7 +163,7 @@ class CallWriter {
   Result<Json> python(const std::string& name, const Json& schema) const {
     Json arguments = Json::array();
     for (const Property& one : FL_TRY(properties(name, schema))) {
-      Json argument = Json::array({one.name + "=", described(name, one.schema)});
+      Json argument = Json::array({one.name + "=", described(name, schema, one.at)});
       arguments.push_back(one.is_required ? std::move(argument) : Json{{"optional", std::move(argument)}});
     }
     return Json::array({name + "(", {{"separated", std::move(arguments)}, {"by", ", "}}, ")"});
@@ -202,16 +187,16 @@ class CallWriter {
     for (const Property& one : FL_TRY(properties(name, schema))) {
       const TypeSet types = tools_.types(name, one.name);
       const bool is_text = types == kString;
-      const bool is_free = std::all_of(one.schema.items().begin(), one.schema.items().end(), [](const auto& member) {
-        return member.key() == "$defs" || member.key() == "definitions" || grammar::is_annotation(member.key());
-      });
+      const bool is_free = !one.schema.is_object() ||
+                           std::all_of(one.schema.items().begin(), one.schema.items().end(),
+                                       [](const auto& member) { return grammar::is_annotation(member.key()); });
       if (types == 0 && !is_free) {
         return unsupported("the parameters of tool '" + name + "': the type of '" + one.name + "' is not said");
       }
       Json parameter = Json::array();
       write(parameter, pattern.head,
             {{Hole::kKey, one.name}, {Hole::kType, type_name(types)}, {Hole::kString, is_text ? "true" : "false"}});
-      parameter.push_back(described(name, one.schema, {{"plain", is_text}, {"mark", mark}}));
+      parameter.push_back(described(name, schema, one.at, {{"plain", is_text}, {"mark", mark}}));
       write(parameter, pattern.tail, {});
       append(parameter, pattern_.before_body);
       out.push_back(one.is_required ? std::move(parameter) : Json{{"optional", std::move(parameter)}});

@@ -53,21 +53,16 @@ const Keyword* find_keyword(const std::string& name) {
   return found == kKeywords.end() ? nullptr : &*found;
 }
 
-std::string pointer_part(const std::string& name) {
-  std::string part = "/";
-  for (const char c : name.substr(0, 100)) {
-    part += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  }
-  return part;
-}
+// A part of a place, for messages.
+std::string shown(std::string_view name) { return pointer_part(name.substr(0, 100)); }
 
 class SchemaCompiler {
  public:
   SchemaCompiler(const Json& document, StringSpelling strings)
       : document_(document), merger_(document), text_(grammar_, std::move(strings)) {}
 
-  Result<Grammar> compile() {
-    grammar_.set_root(rule_of("#"));
+  Result<Grammar> compile(const std::string& root) {
+    grammar_.set_root(rule_of(root));
     while (!pending_.empty()) {
       const auto [reference, rule] = pending_.front();
       pending_.pop_front();
@@ -129,7 +124,7 @@ class SchemaCompiler {
     for (const auto& [name, value] : schema.items()) {
       const bool moves_references = name == "$id" && !at.empty();
       if (moves_references || (!is_annotation(name) && find_keyword(name) == nullptr)) {
-        return fault(at + pointer_part(name), unsupported("this keyword is not supported"));
+        return fault(at + shown(name), unsupported("this keyword is not supported"));
       }
     }
     return ok_status();
@@ -171,7 +166,7 @@ class SchemaCompiler {
     if (!values.is_array()) return malformed(at + "/enum", "a list wanted");
     for (const auto& [name, unused] : schema.items()) {
       if (name == "enum" || name == "const" || name == "type" || is_annotation(name)) continue;
-      return fault(at + pointer_part(name), unsupported("beside enum or const"));
+      return fault(at + shown(name), unsupported("beside enum or const"));
     }
     const auto types = schema.contains("type") ? FL_TRY(type_list(schema, at)) : types_of(Json::object());
     std::erase_if(values.get_ref<Json::array_t&>(), [&](const Json& value) {
@@ -357,7 +352,7 @@ class SchemaCompiler {
     if (properties != schema.end()) {
       if (!properties->is_object()) return malformed(at + "/properties", "an object wanted");
       for (const auto& [name, value] : properties->items()) {
-        add(name, FL_TRY(this->schema(value, at + "/properties" + pointer_part(name), depth + 1)));
+        add(name, FL_TRY(this->schema(value, at + "/properties" + shown(name), depth + 1)));
       }
     }
     // Members that are asked for and not described are what additional ones are.
@@ -420,9 +415,15 @@ class SchemaCompiler {
 
 }  // namespace
 
-Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings) {
+Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings, const std::string& root) {
   const Json document = FL_TRY(parse_json(schema_json).with_context("JSON Schema"));
-  return SchemaCompiler(document, std::move(strings)).compile();
+  return SchemaCompiler(document, std::move(strings)).compile(root);
+}
+
+std::string pointer_part(std::string_view name) {
+  std::string part = "/";
+  for (const char c : name) part += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return part;
 }
 
 Grammar json_object_grammar() {

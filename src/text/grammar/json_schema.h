@@ -5,6 +5,7 @@
 // JSON pointer.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "text/grammar/grammar.h"
@@ -12,9 +13,13 @@
 
 namespace firstlight::text::grammar {
 
-// `strings`: how the strings in the documents are written. Errors: kInvalidArgument (malformed, nothing is allowed, too
-// large) and kUnsupported.
-Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings = {});
+// `strings`: how the strings in the documents are written; `root`: the reference in the schema ("#/properties/a") that
+// documents are held to. Errors: kInvalidArgument (malformed, nothing is allowed, too large) and kUnsupported.
+Result<Grammar> compile_json_schema(std::string_view schema_json, StringSpelling strings = {},
+                                    const std::string& root = "#");
+
+// "/name", as a part of a reference.
+std::string pointer_part(std::string_view name);
 
 // Any JSON object.
 Grammar json_object_grammar();

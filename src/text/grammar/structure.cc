@@ -80,11 +80,13 @@ class StructureCompiler {
   }
 
   Result<Grammar> described(Kind kind, const std::string& text, const Json& node) const {
-    if (!node.contains("spelling")) return parse_constraint({kind, text});
-    const Json& spelling = node["spelling"];
-    return compile_json_schema(text, {.plain = spelling.value("plain", false),
-                                      .quote = tokens_.coded(spelling.value("quote", "")),
-                                      .mark = spelling.value("mark", "")});
+    if (kind != Kind::kJsonSchema) return parse_constraint({kind, text});
+    const Json spelling = node.value("spelling", Json::object());
+    return compile_json_schema(text,
+                               {.plain = spelling.value("plain", false),
+                                .quote = tokens_.coded(spelling.value("quote", "")),
+                                .mark = spelling.value("mark", "")},
+                               node.value("at", "#"));
   }
 
   const ControlTokens& tokens_;

@@ -9,8 +9,8 @@
 //   {"without": "mark"}    any text in front of the first mark
 //   {"json_object": ""}, {"json_schema": s}, {"regex": r}, {"choice": c}, {"grammar": g}   as ConstraintSpec's kinds,
 //   with
-//                          "spelling": {"plain", "quote", "mark"} of StringSpelling beside a schema, and "of": whose it
-//                          is, for messages
+//                          "spelling": {"plain", "quote", "mark"} of StringSpelling and "at": a reference in it beside
+//                          a schema, and "of": whose it is, for messages
 #pragma once
 
 #include <cstdint>

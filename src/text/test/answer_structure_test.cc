@@ -24,7 +24,8 @@ constexpr size_t kMostTokens = 20'000;
 const Json& tools() {
   static const Json kTools = parse_json(R"([
     {"type": "function", "function": {"name": "get-weather", "parameters": {"type": "object", "properties": {
-      "city": {"type": "string", "maxLength": 12}, "note": {"$ref": "#/$defs/note"}, "unit": {"enum": ["c", "f<", null]},
+      "city": {"type": "string", "maxLength": 12}, "note": {"$ref": "#/$defs/note"}, "again": {"$ref": "#/properties/days"},
+      "next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "unit": {"enum": ["c", "f<", null]},
       "days": {"type": "integer", "minimum": 1, "maximum": 7}, "on": {"type": "string", "format": "date"},
       "where": {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "number"}}, "required": ["y"]},
       "tags": {"type": "array", "items": {"type": ["string", "boolean"]}, "maxItems": 3}},
