@@ -148,6 +148,9 @@ class Screen {
 // The prompt of -p (and its end), and how its answer is read where it is a chat.
 Status prepare_chat(const Session& session, const CommonFlags& common, const RunFlags& flags, request::Request& request,
                     std::shared_ptr<const server::ChatReading>& reading, std::string& end) {
+  if (common.prompt_from != "auto" && !flags.raw && session.text.chat_template == nullptr) {
+    return invalid_argument("--prompt-from " + common.prompt_from + ": " + session.text.chat_template_error);
+  }
   request.prompt = FL_TRY(encode_prompt(
       session.text,
       {.system = flags.system, .user = flags.prompt, .variables = common.chat_variables, .raw = flags.raw}, &end));
