@@ -98,11 +98,16 @@ def check_rounded_pack(verb, folder):
     source = GOLDEN / "data" / "llama"
     record = ["record", source, "--prompts", prompts_of("llama", folder), "--operators", "-o"]
     verb(*record, folder / "reference")
-    flags = ["--backend", "cpu", "--compute", "bf16"]
-    verb(*record, folder / "rounded", "--rounded", *flags)
-    verb(*record, folder / "cpu", *flags)
-    found = verb("compare", folder / "reference", folder / "cpu", "--rounded", folder / "rounded")
-    assert found["passed"] and found["layers"][-1]["beyond_rounding"]["rel_l2"] < 1e-3
+    # Attention in float32 over halves: the rounded reference does all that the backend does. In bfloat16, where the machine
+    # has it, attention rounds its weights too, which stay below the rest of the rounding.
+    for kind, state in [("exact", ["--kv-dtype", "f16"]), ("usual", [])]:
+        flags = ["--backend", "cpu", "--compute", "bf16", *state]
+        verb(*record, folder / "rounded", "--rounded", *flags)
+        verb(*record, folder / "cpu", *flags)
+        found = verb("compare", folder / "reference", folder / "cpu", "--rounded", folder / "rounded")
+        last = found["layers"][-1]
+        most = 1e-3 if kind == "exact" else last["rounding"]["rel_l2"]
+        assert found["passed"] and last["beyond_rounding"]["rel_l2"] < most, (kind, last)
     two = verb("compare", folder / "reference", folder / "cpu")
     assert two["passed"] and "rounding" not in two["layers"][-1]
     assert two["layers"][-1]["allowed"] > found["layers"][-1]["allowed"], "measured rounding is the tighter bound"
