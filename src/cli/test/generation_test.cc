@@ -59,6 +59,7 @@ TEST_F(GenerationTest, TextTokensAndTimes) {
     EXPECT_FALSE(piece.text.empty());
     shown += piece.text;
     ++pieces;
+    return true;
   });
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->tokens, first(12));
@@ -73,13 +74,23 @@ TEST_F(GenerationTest, TextTokensAndTimes) {
   EXPECT_GT(result->decode_tps, 0);
 }
 
+TEST_F(GenerationTest, EndsWhenNobodyReadsOn) {
+  int pieces = 0;
+  const auto result = generate(*session_, greedy(12), {}, [&](const server::ChoicePiece&) { return ++pieces < 3; });
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(pieces, 3);
+  EXPECT_LT(result->tokens.size(), 12u);
+}
+
 TEST_F(GenerationTest, AStopStringEndsTheTextBeforeItAndTheComputationWithIt) {
   const std::string whole = as_characters(first(12));
   const std::string stop = whole.substr(4, 2);
   ASSERT_EQ(whole.find(stop), 4u);
   std::string shown;
-  const auto result =
-      generate(*session_, greedy(12), {"\xff never", stop}, [&](const auto& piece) { shown += piece.text; });
+  const auto result = generate(*session_, greedy(12), {"\xff never", stop}, [&](const auto& piece) {
+    shown += piece.text;
+    return true;
+  });
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->text, whole.substr(0, 4));
   EXPECT_EQ(shown, whole.substr(0, 4)) << "nothing of the stop string is shown";
