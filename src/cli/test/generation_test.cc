@@ -121,8 +121,9 @@ TEST_F(GenerationTest, ThoughtsAreToldApartByTheChatFormat) {
   format.thinking = {{.open = whole.substr(0, 2), .close = whole.substr(6, 2)}};
   const auto profile = server::make_chat_profile(format, *session_->text.tokenizer);
   std::string thoughts;
-  const auto result = generate(*session_, greedy(12), {}, [&](const auto& piece) { thoughts += piece.reasoning; },
-                               {.reading = server::make_chat_reading(profile, Json(), "")});
+  const auto result =
+      generate(*session_, greedy(12), {}, [&](const auto& piece) { return thoughts += piece.reasoning, true; },
+               {.reading = server::make_chat_reading(profile, Json(), "")});
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->reasoning, whole.substr(2, 4));
   EXPECT_EQ(result->text, whole.substr(8));
