@@ -20,6 +20,14 @@ Result<std::optional<server::ServedEmbeddings>> served_embeddings(const CommonFl
       .pooling = config.pooling, .normalise = config.normalise, .may_shorten = flags.shorten_embeddings});
 }
 
+constexpr int64_t kMostSequences = 512;
+
+// The usual ones, and where more requests run together ones with a row of logits for each.
+std::vector<compiler::BucketSize> serving_buckets(int64_t max_sequences) {
+  if (max_sequences <= 16) return {};
+  return {{16, 16}, {max_sequences, max_sequences}, {512, max_sequences}};
+}
+
 }  // namespace
 
 Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
@@ -33,12 +41,17 @@ Result<int> verb_serve(const CommonFlags& common, const ServeFlags& flags) {
     return invalid_argument("--swap-folder is of no use without --swap-disk");
   }
   FL_TRY(kv::SwapSpace::create(swap).with_context("--swap-disk"));  // before the model is loaded
+  if (flags.max_sequences > kMostSequences) {
+    return invalid_argument("--max-sequences " + std::to_string(flags.max_sequences) + ": 1 to " +
+                            std::to_string(kMostSequences) + " wanted");
+  }
   const Speculation speculation = FL_TRY(parse_speculate(flags.speculate));
   own.predict = speculation.predict;
   std::optional<gates::Golden> golden;
   if (!flags.baseline.empty()) golden = FL_TRY(gates::read_golden(flags.baseline));
   const auto embeddings = FL_TRY(served_embeddings(common, flags));
-  Session session = FL_TRY(open_session(own, {}, embeddings ? adapt::Hidden::kBeside : adapt::Hidden::kNone));
+  Session session = FL_TRY(open_session(own, serving_buckets(flags.max_sequences),
+                                        embeddings ? adapt::Hidden::kBeside : adapt::Hidden::kNone));
   const int status =
       FL_TRY(serve(session,
                    {.server = {.host = flags.host,

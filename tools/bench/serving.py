@@ -130,7 +130,8 @@ def compare(path, names):
     for _ in range(ROUNDS):
         for name in ["firstlight", *names]:
             try:
-                found.setdefault(name, []).append(measure(name, path))
+                answered = measure(name, path)
+                found.setdefault(name, []).append(answered)
             except (RuntimeError, OSError) as fault:
                 missing[name] = str(fault)
             print(f"served by {name}: {found.get(name, [missing.get(name)])[-1]}", file=sys.stderr, flush=True)
