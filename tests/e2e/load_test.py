@@ -361,7 +361,7 @@ def main():
         (path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1024}))
         port = serve_test.free_port()
         command = [arguments.program, "serve", folder, "--port", str(port), "--invariant", "--threads", "1",
-                   "--max-sequences", "24", "--max-waiting", str(max(200, arguments.streams - 16)),
+                   "--max-sequences", "24", "--max-waiting", str(max(200, arguments.streams - 24)),
                    "--max-connections", str(2 * max(1000, arguments.streams)), "--state-bytes", "1MB",
                    "--swap-memory", "256KB", "--log-format", "json"]
         program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

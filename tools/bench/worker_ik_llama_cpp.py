@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ik_llama.cpp through its own llama-batched-bench (protocol: cells.py), whose path FL_PEERS_IK_LLAMA names. Its program
-fills the sequences of a cell and then decodes them together, as the other workers do; ids are all 0, which costs it nothing
-more or less."""
+"""ik_llama.cpp through its own llama-batched-bench (protocol: cells.py), whose path FL_PEERS_IK_LLAMA names, made
+in a clone of it by
+
+    cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DLLAMA_BUILD_SERVER=OFF -DLLAMA_CURL=OFF
+    ninja -C build llama-batched-bench
+
+Its program fills the sequences of a cell and then decodes them together, as the other workers do; ids are all 0, which
+costs it nothing more or less."""
 
 import os
 import subprocess
