@@ -174,7 +174,8 @@ def check_scores(port, names, folder):
     rows = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["logits"]
     sums = [math.log(sum(math.exp(x) for x in row)) for row in rows]
     wanted = [rows[i][ids[i + 1]] - sums[i] for i in range(len(ids) - 1)]
-    body = {"prompt": [ids, ids[:5]], "n": 2, "max_tokens": 0, "echo": True, "logprobs": 1, "skip_special_tokens": False}
+    body = {"prompt": [ids, ids[:5]], "n": 2, "max_tokens": 0, "echo": True, "logprobs": 1, "skip_special_tokens": False,
+            "ignore_eos": True}
     for tokens in (0, 2):
         body["max_tokens"] = tokens
         answer = json.loads(request(port, "POST", "/v1/completions", json.dumps(body))[1])
