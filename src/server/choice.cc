@@ -60,10 +60,12 @@ void Choice::begin_with_prompt(const request::TokenEvent& event, ChoicePiece& pi
   scored_prompt_.clear();
 }
 
-// Special tokens that are pieces of marks have to be seen, whoever else sees them.
-std::string Choice::decode(int32_t token) {
+// Special tokens that are pieces of marks have to be seen by the parser, whoever else sees them.
+void Choice::take_token(int32_t token, ChoicePiece& piece) {
   const bool is_mark = reading_ != nullptr && std::ranges::binary_search(reading_->marks(), token);
-  return detokenizer_.push(token, skip_special_ && !is_mark);
+  const std::string text = detokenizer_.push(token, skip_special_ && !is_mark);
+  const std::string_view control = is_mark && skip_special_ ? tokenizer_.token_text(token) : "";
+  take(text, text.ends_with(control) ? control.size() : 0, piece);
 }
 
 void Choice::take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece) {
@@ -88,12 +90,12 @@ void Choice::take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece) {
   }
 }
 
-void Choice::take(const std::string& text, ChoicePiece& piece) {
+void Choice::take(const std::string& text, size_t control, ChoicePiece& piece) {
   num_characters_ += count_characters(text);
   if (parser_ == nullptr) {
     piece.text += stop_strings_.push(text);
   } else {
-    take_parts(parser_->push(text), piece);
+    take_parts(parser_->push(text, control), piece);
   }
 }
 
@@ -105,12 +107,12 @@ ChoicePiece Choice::push(const request::TokenEvent& event) {
     ++num_tokens_;
     if (event.logprob) waiting_.push_back(entry(*event.logprob, event.top_logprobs));
     const bool was_thinking = parser_ != nullptr && parser_->in_thoughts();
-    take(decode(*event.token), piece);
+    take_token(*event.token, piece);
     if (was_thinking || (parser_ != nullptr && parser_->in_thoughts())) ++num_reasoning_tokens_;
   }
   const bool is_over = parser_ != nullptr && parser_->is_over();
   if (!stop_strings_.stopped() && (is_over || event.finish != FinishReason::kNone)) {
-    if (!is_over) take(detokenizer_.flush(), piece);
+    if (!is_over) take(detokenizer_.flush(), 0, piece);
     if (parser_ != nullptr) take_parts(parser_->finish(event.finish == FinishReason::kStop), piece);
     if (!stop_strings_.stopped()) piece.text += stop_strings_.flush();
     piece.finish = is_over ? FinishReason::kStop : event.finish;

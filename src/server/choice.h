@@ -77,8 +77,8 @@ class Choice {
   int64_t num_reasoning_tokens() const { return num_reasoning_tokens_; }  // of these, in thoughts (marks included)
 
  private:
-  std::string decode(int32_t token);
-  void take(const std::string& text, ChoicePiece& piece);
+  void take_token(int32_t token, ChoicePiece& piece);
+  void take(const std::string& text, size_t control, ChoicePiece& piece);
   void take_parts(std::vector<text::ChatPart> parts, ChoicePiece& piece);
   LogprobEntry entry(const request::TokenLogprob& chosen, const std::vector<request::TokenLogprob>& top) const;
   void begin_with_prompt(const request::TokenEvent& event, ChoicePiece& piece);

@@ -67,7 +67,7 @@ def served(program, folder, chat_format, marks):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until_ready(port, process)
-        yield port
+        yield port, {len(pieces) + i: mark for i, mark in enumerate(marks)}
     finally:
         process.kill()
         process.wait()
@@ -84,7 +84,7 @@ def choices(port, **fields):
     return json.loads(text)["choices"]
 
 
-def check_calls(choice, names, finish, exactly=None, or_text=False):
+def check_calls(choice, names, finish, exactly=None):
     calls = choice["message"].get("tool_calls", [])
     assert choice["finish_reason"] in (finish, "length"), choice
     if choice["finish_reason"] == "length":
@@ -97,8 +97,7 @@ def check_calls(choice, names, finish, exactly=None, or_text=False):
         arguments = json.loads(call["function"]["arguments"])
         faults = check(arguments, SCHEMAS[name], SCHEMAS[name])
         assert not faults, (faults, call)
-    # What may be text is, where it is cut off in the head of a call.
-    assert not choice["message"]["content"] or (or_text and choice["finish_reason"] == "length"), choice
+    assert not choice["message"]["content"], choice
     return len(calls)
 
 
@@ -119,10 +118,49 @@ def check_format(port, name):
     texts = [c["message"]["content"] for c in either if not c["message"].get("tool_calls")]
     for choice in either:
         if choice["message"].get("tool_calls"):
-            check_calls(choice, SCHEMAS, "tool_calls", or_text=True)
+            check_calls(choice, SCHEMAS, "tool_calls")
         elif choice["finish_reason"] == "stop":
             assert json.loads(choice["message"]["content"])["zone"] in ("utc", "cet"), choice
     print(f"{name}: {sum(found)} calls of six answers, {sum(one)} of six singles, {len(texts)} texts of eight")
+
+
+def check_cut(port, name):
+    """Wherever calls are cut, nothing of them is text; names that are whole are there, streamed or not."""
+    told = {"tools": TOOLS, "chat_template_kwargs": {"think": False}, "temperature": 1.5}
+    schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": NOW}}
+    named = 0
+    for max_tokens in (2, 5, 9, 14, 20, 27, 40, 60):
+        for fields in ({"tool_choice": "required"}, {"response_format": schema}):
+            fields = {**told, **fields, "max_tokens": max_tokens}
+            choice = choices(port, **fields)[0]
+            message = choice["message"]
+            calls = [c["function"] for c in message.get("tool_calls", [])]
+            named += len(calls)
+            assert all(c["name"] in SCHEMAS for c in calls), message
+            if "tool_choice" in fields or calls:
+                assert not message["content"], choice
+            else:
+                assert '{"zone":"utc"}{"zone":"cet"}'.find("".join(message["content"].split())) >= 0, choice
+            status, stream = send(port, stream=True, **fields)
+            streamed, finish = joined(stream)
+            assert status == 200 and finish == choice["finish_reason"], stream
+            assert (streamed["content"] or "") == (message["content"] or ""), (streamed, choice)
+            assert [c["function"] for c in streamed.get("tool_calls", [])] == calls, (streamed, choice)
+    assert named, "no cut call had a name"
+    print(f"{name}: {named} calls of sixteen answers that were cut")
+
+
+def check_control_tokens(port, marks):
+    """Forced by a bias, one or all, they are no text, with tools or without; asked for, they are."""
+    for bias in [{i: 100} for i in marks] + [{i: 20 for i in marks}]:
+        for fields in ({"tools": TOOLS}, {}):
+            for choice in choices(port, logit_bias=bias, n=3, max_tokens=24, ignore_eos=True, **fields):
+                message = choice["message"]
+                shown = [m for m in marks.values() for part in (message["content"], message.get("reasoning_content")) if m in (part or "")]
+                assert not shown, (bias, choice)
+    some = next(iter(marks))
+    forced = choices(port, logit_bias={some: 100}, max_tokens=3, ignore_eos=True, skip_special_tokens=False)[0]["message"]
+    assert marks[some] in (forced["content"] or "") + forced.get("reasoning_content", "") or "think" in marks[some], forced
 
 
 def check_thoughts(port):
@@ -173,13 +211,16 @@ def check_refusals(port):
 def main():
     program = sys.argv[1]
     for name, marks in FORMATS.items():
-        with tempfile.TemporaryDirectory() as folder, served(program, pathlib.Path(folder), name, marks) as port:
+        with tempfile.TemporaryDirectory() as folder, served(program, pathlib.Path(folder), name, marks) as (port, ids):
             check_format(port, name)
+            check_cut(port, name)
+            if ids:
+                check_control_tokens(port, ids)
             if name == "hermes":
                 check_thoughts(port)
                 check_refusals(port)
                 check_run(program, folder)
-    with tempfile.TemporaryDirectory() as folder, served(program, pathlib.Path(folder), "none", []) as port:
+    with tempfile.TemporaryDirectory() as folder, served(program, pathlib.Path(folder), "none", []) as (port, _):
         status, text = send(port, tools=TOOLS, tool_choice="required")
         assert status == 400 and json.loads(text)["error"]["param"] == "tool_choice", text
     return 0

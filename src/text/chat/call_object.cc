@@ -76,6 +76,17 @@ std::string decode_arguments(std::string_view written) {
   return text.empty() ? "{}" : std::string(text);
 }
 
+std::string decode_cut_arguments(std::string_view written) {
+  // An escape has 12 bytes at most (two halves of a character).
+  for (size_t dropped = 0; dropped < 12 && dropped < written.size(); ++dropped) {
+    const auto parsed = parse_json(std::string(written.substr(0, written.size() - dropped)) + "\"");
+    if (!parsed.ok() || !parsed->is_string()) continue;
+    const auto& text = parsed->get_ref<const std::string&>();
+    return text.substr(skip_blanks(text));
+  }
+  return "";
+}
+
 Match match_call_object(const CallSyntax& syntax, std::string_view text, bool over, CallObject& call) {
   ObjectReader reader(text, over);
   std::string arguments;

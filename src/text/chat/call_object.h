@@ -26,5 +26,7 @@ Match match_member(std::string_view text, bool over, size_t& length);
 
 // The arguments as one wants them: a string's content where they were written as a string, "{}" for null.
 std::string decode_arguments(std::string_view written);
+// Of a string that was cut: the content of what there is.
+std::string decode_cut_arguments(std::string_view written);
 
 }  // namespace firstlight::text

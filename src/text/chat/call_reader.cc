@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/chat/call_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/json.h"
@@ -242,17 +243,86 @@ size_t CallReader::read_tail(std::string_view text, bool over) {
   return match == Match::kYes && !pattern_->tail.empty() ? at + length : 0;
 }
 
+bool CallReader::has_use_for(std::string_view control) const {
+  switch (state_) {
+    case State::kJson:
+    case State::kPython:
+      return false;
+    case State::kLoose:
+      return syntax_.quote.find(control) != std::string::npos;
+    case State::kParameters:
+      return !parameters_->in_value() || parameters_->may_close_with(control);
+    default:
+      return true;
+  }
+}
+
 void CallReader::finish(std::string_view rest, bool complete, ChatParts& out) {
-  if (state_ == State::kParameters) {
-    if (!parameters_->in_value() && complete) {
+  const bool is_collected = state_ == State::kLoose || state_ == State::kPython;
+  if (state_ == State::kParameters && complete) {
+    if (!parameters_->in_value()) {
       parameters_->end(out);
       out.end_call();
     }
     parameters_->cut(rest, out);
-  } else if (state_ == State::kJson || state_ == State::kLoose || state_ == State::kPython) {
+  } else if (complete && (state_ == State::kJson || is_collected)) {
     out.add(Kind::kArguments, std::exchange(collected_, "") + std::string(rest));
+  } else if (state_ == State::kJson && as_string_) {
+    out.add(Kind::kArguments, decode_cut_arguments(collected_));
+  } else if (is_collected) {
+    out.add(Kind::kArguments,
+            read_cut_members(collected_ + std::string(rest), syntax_.quote, state_ == State::kPython));
+  } else if (state_ == State::kNext && pattern_->body != Hole::kPython && rest.find('{') != std::string_view::npos) {
+    const std::string name = cut_name(rest.substr(rest.find('{')));
+    if (!name.empty()) out.begin_call(name, {});
   }
   state_ = State::kDone;
+}
+
+// The name that the beginning of a call's object states, if it is one of the tools'.
+std::string CallReader::cut_name(std::string_view object) const {
+  CallObject call;
+  if (match_call_object(syntax_, object, false, call) != Match::kMore || !tools_.knows(call.name)) return "";
+  return call.name;
+}
+
+bool CallReader::may_be_call(Hole body, std::string_view text) const {
+  std::string written;
+  for (const char c : text) {
+    if (!is_blank(c) && (c != '[' || !written.empty())) written += c;
+  }
+  const std::vector<std::string> names = tools_.names();
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    if (body == Hole::kPython) return (name + "(").starts_with(written);
+    const std::string quoted = dump_json(Json(name));
+    if (syntax_.keyed) return ("{" + quoted + ":{").starts_with(written);
+    const std::string member = dump_json(Json(syntax_.name_keys.front())) + ":" + quoted;
+    return ("{" + member).starts_with(written) || ("{\"type\":\"function\"," + member).starts_with(written);
+  });
+}
+
+bool CallReader::cut(std::string_view text, bool bare, bool marked, ChatParts& out) const {
+  bool is_head = false;
+  for (const Pattern& pattern : syntax_.calls) {
+    const bool has_mark = marked || !pattern.opener().empty();
+    if (pattern.opener().empty() && !bare) continue;
+    Captures captures;
+    size_t at = 0;
+    const Match match = match_parts(pattern.head, text, false, captures, at);
+    if (match == Match::kNo) continue;
+    std::string name = captures[static_cast<size_t>(Hole::kName)];
+    if (match == Match::kYes && name.empty() && pattern.body != Hole::kPython) {
+      at = skip_blanks(text, at);
+      if (text.substr(at).starts_with('[')) at = skip_blanks(text, at + 1);
+      name = cut_name(text.substr(at));
+    }
+    if (tools_.knows(name)) {
+      out.begin_call(name, captures);
+      return true;
+    }
+    is_head |= has_mark || may_be_call(pattern.body, text);
+  }
+  return is_head;
 }
 
 }  // namespace firstlight::text

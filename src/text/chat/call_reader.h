@@ -30,9 +30,17 @@ class CallReader {
   size_t read(std::string_view text, bool over, ChatParts& out);
   bool done() const { return state_ == State::kDone; }
 
+  // Whether a control token here may be more than a slip: not amid arguments, but where they have such marks.
+  bool has_use_for(std::string_view control) const;
+
   // The stream is over; `rest` is what read() left. `complete`: by the model's own will, so a list of whole parameters
-  // is closed; else the arguments end where they were cut.
+  // is closed; else the arguments end where they were cut, and what has to be read as a whole is left out.
   void finish(std::string_view rest, bool complete, ChatParts& out);
+
+  // The stream was cut in `text`, for which begin() wants more: whether it is taken for the head of a call, which then
+  // has begun if its name is whole. `marked`: there is a mark in front of it already; what has none is taken for a head
+  // where it begins as a call of one of the tools should be written.
+  bool cut(std::string_view text, bool bare, bool marked, ChatParts& out) const;
 
  private:
   enum class State { kDone, kJson, kMembers, kNext, kLoose, kPython, kParameters, kTail };
@@ -48,6 +56,8 @@ class CallReader {
   size_t read_parameters(std::string_view text, bool over, ChatParts& out);
   size_t read_tail(std::string_view text, bool over);
   size_t step(std::string_view text, bool over, ChatParts& out);
+  std::string cut_name(std::string_view object) const;
+  bool may_be_call(Hole body, std::string_view text) const;
   void end_call(ChatParts& out, State next);
 
   const CallSyntax& syntax_;

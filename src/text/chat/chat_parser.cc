@@ -67,15 +67,65 @@ std::vector<ChatPart> ChatParser::take_parts() {
   return out;
 }
 
-std::vector<ChatPart> ChatParser::push(std::string_view text) {
-  held_ += text;
+std::vector<ChatPart> ChatParser::push(std::string_view text, size_t control) {
+  const std::string_view token = text.substr(text.size() - control);
+  held_ += text.substr(0, text.size() - control);
   advance(false);
-  held_.erase(0, std::exchange(at_, 0));
+  const bool is_amid_arguments = state_ == State::kCall && rest().empty() && !reader_.has_use_for(token);
+  if (!token.empty() && !is_amid_arguments) {
+    controls_.push_back({held_.size(), held_.size() + token.size()});
+    held_ += token;
+    advance(false);
+  }
+  held_.erase(0, at_);
+  for (Range& one : controls_) one = {one.begin - std::min(one.begin, at_), one.end - std::min(one.end, at_)};
+  std::erase_if(controls_, [](const Range& one) { return one.end == 0; });
+  at_ = 0;
   return take_parts();
 }
 
+// What is left is held back since it may become something. Of what has no mark in front, that has to be likely.
+bool ChatParser::is_cut_mark() {
+  const std::string_view text = rest();
+  if (calls_active_ && (!in_thoughts() || format_->calls->ends_thinking)) {
+    const bool bare = !in_thoughts() && !content_.begun;
+    if (format_->calls->begin.empty() && reader_.cut(text, bare, false, parts_)) return true;
+    for (const std::string& begin : format_->calls->begin) {
+      const Match match = match_literal(begin, text, false);
+      if (match == Match::kMore) return true;
+      if (match == Match::kYes && reader_.cut(text.substr(skip_blanks(text, begin.size())), true, true, parts_))
+        return true;
+    }
+  }
+  std::vector<Found> found;
+  look_for_marks(text, false, found);
+  return std::any_of(found.begin(), found.end(), [](const Found& one) { return one.match == Match::kMore; });
+}
+
+void ChatParser::cut() {
+  advance(false);
+  while (state_ != State::kCall && !rest().empty() && !is_over()) {
+    if (state_ == State::kBetween) {
+      const std::string_view text = trim_blanks(rest());
+      const std::string& between = format_->calls->between;
+      const size_t at = !between.empty() && text.starts_with(between) ? skip_blanks(text, between.size()) : 0;
+      reader_.cut(text.substr(at), true, true, parts_);
+    } else if (!is_cut_mark()) {
+      pass(character_size(rest()));
+      advance(false);
+      continue;
+    }
+    drop(rest().size());
+    mark();
+  }
+}
+
 std::vector<ChatPart> ChatParser::finish(bool complete) {
-  advance(true);
+  if (complete) {
+    advance(true);
+  } else {
+    cut();
+  }
   if (state_ == State::kCall) {
     reader_.finish(rest(), complete, parts_);
   } else {
@@ -141,7 +191,14 @@ void ChatParser::pass(size_t length) {
     flow().begun = true;
     flow().after_mark = false;
   }
-  if (length > skipped) write(flow(), rest().substr(skipped, length - skipped));
+  size_t at = at_ + skipped;
+  const size_t end = at_ + length;
+  for (const Range& one : controls_) {
+    if (one.end <= at || one.begin >= end) continue;
+    if (one.begin > at) write(flow(), std::string_view(held_).substr(at, one.begin - at));
+    at = std::min(one.end, end);
+  }
+  if (end > at) write(flow(), std::string_view(held_).substr(at, end - at));
   drop(length);
 }
 

@@ -37,9 +37,11 @@ class ChatParser {
   // breaks off in, which comes back from its beginning. In place of continue_from().
   void continue_message(std::string_view text);
 
-  std::vector<ChatPart> push(std::string_view text);
-  // The answer is over: the model ended it (`complete`), or it was cut. What was held back is text if it became nothing
-  // else; a call keeps the arguments it has.
+  // The last `control` bytes are a control token's: a mark, or a piece of one, or else nothing that is ever shown.
+  std::vector<ChatPart> push(std::string_view text, size_t control = 0);
+  // The answer is over: the model ended it (`complete`), or it was cut. What was held back is text if the model ended
+  // it there; cut in a mark or the head of a call it is left out, but a call whose name is known has begun. A call
+  // keeps the arguments it has. So what a cut answer has is the beginning of what the longer one has.
   std::vector<ChatPart> finish(bool complete);
 
   bool in_thoughts() const { return state_ == State::kThoughts; }
@@ -70,6 +72,8 @@ class ChatParser {
   Found look(bool over);
   Match look_for_call(std::string_view text, bool over, size_t& length);
   void look_for_marks(std::string_view text, bool over, std::vector<Found>& found) const;
+  bool is_cut_mark();
+  void cut();
   void act(const Found& found);
   void write(Flow& flow, std::string_view text);
   void pass(size_t length);  // the front of rest() is text
@@ -94,8 +98,12 @@ class ChatParser {
   bool has_closed_ = false;  // a thought was closed, or a closing mark dropped
   bool in_section_ = false;  // between the marks around all calls
   std::string held_;
-  size_t at_ = 0;      // of held_: what is before has been dealt with
-  size_t unseen_ = 0;  // bytes at the front of rest() that came from the prompt and are no output
+  size_t at_ = 0;  // of held_: what is before has been dealt with
+  struct Range {
+    size_t begin, end;
+  };
+  std::vector<Range> controls_;  // of held_: control tokens, in order
+  size_t unseen_ = 0;            // bytes at the front of rest() that came from the prompt and are no output
   bool continues_message_ = false;
   std::vector<ChatPart> carried_;  // of a call that the message broke off in
 };

@@ -171,4 +171,24 @@ std::optional<Json> read_keyword_arguments(std::string_view text) {
   return out;
 }
 
+std::string read_cut_members(std::string_view text, std::string_view quote, bool python) {
+  Reader reader(text, python ? "" : quote);
+  if (!python && !reader.take('{')) return "";
+  Json out = Json::object();
+  while (!reader.at_end()) {
+    if (!out.empty() && !reader.take(',')) break;
+    auto key = python ? std::nullopt : reader.string();
+    if (!key) key = reader.word();
+    if (key->empty() || !reader.take(python ? '=' : ':')) break;
+    auto one = reader.value(0);
+    // A number, or a word, may go on.
+    if (!one || (reader.at_end() && !one->is_structured() && !one->is_string())) break;
+    out[*key] = std::move(*one);
+  }
+  if (out.empty()) return "";
+  std::string json = dump_json(out);
+  json.pop_back();
+  return json;
+}
+
 }  // namespace firstlight::text

@@ -17,4 +17,8 @@ std::optional<Json> read_loose_value(std::string_view text, std::string_view quo
 // What stands between the parentheses of a call, "city='Paris', days=3", as an object; nullopt where it is not that.
 std::optional<Json> read_keyword_arguments(std::string_view text);
 
+// The members that are whole of either kind of text (`python`: keyword arguments) that was cut: the beginning of that
+// object's JSON text; "" for none.
+std::string read_cut_members(std::string_view text, std::string_view quote, bool python);
+
 }  // namespace firstlight::text

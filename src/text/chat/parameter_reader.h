@@ -22,6 +22,8 @@ class ParameterReader {
   bool in_value() const { return in_value_; }
   // In a value: takes what belongs to it, and the text behind it.
   size_t read(std::string_view text, ChatParts& out);
+  // In a value: whether the text behind it has this control token in it.
+  bool may_close_with(std::string_view control) const { return close_.find(control) != std::string::npos; }
   // The list is over, at its end (the object is closed) or in the midst of a value (what there is goes out).
   void end(ChatParts& out);
   void cut(std::string_view rest, ChatParts& out);

@@ -180,6 +180,102 @@ TEST(ChatParser, WhatIsSentIsNeverTakenBack) {
   }
 }
 
+std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of(" \n") + 1); }
+
+// Cut by its length at every place, an answer has the beginning of what the whole one has: no piece of a mark or of a
+// call's head is text, but of what is text in the whole. (White space at the end may be that of a mark.)
+TEST(ChatParser, ACutAnswerIsABeginning) {
+  for (const Json& example : examples()) {
+    const auto format = format_named(field(example, "format"));
+    const Answer whole = parse(format, {field(example, "text")}, asked(example));
+    Asked cut = asked(example);
+    cut.complete = false;
+    std::string front;
+    for (const std::string& piece : characters(field(example, "text"))) {
+      front += piece;
+      SCOPED_TRACE(dump_json(example) + "\ncut behind: " + front);
+      const Answer answer = parse(format, {front}, cut);
+      EXPECT_TRUE(whole.content.starts_with(trimmed(answer.content))) << answer;
+      EXPECT_TRUE(whole.reasoning.starts_with(trimmed(answer.reasoning))) << answer;
+      // A head that turns out to be broken later on is a call until then, if its name is known.
+      EXPECT_TRUE(answer.names.size() <= whole.names.size() ||
+                  whole.content.find(answer.names.back()) != std::string::npos)
+          << answer;
+      for (size_t i = 0; i < std::min(answer.names.size(), whole.names.size()); ++i) {
+        EXPECT_EQ(answer.names[i], whole.names[i]);
+        EXPECT_TRUE(whole.arguments[i].starts_with(answer.arguments[i])) << answer;
+      }
+      EXPECT_EQ(parse(format, characters(front), cut), answer);
+    }
+  }
+}
+
+TEST(ChatParser, ACutHeadIsNoText) {
+  const struct {
+    const char *format, *text, *content, *call;
+  } kCases[] = {
+      {"hermes", "Well.\n<tool_c", "Well.", ""},
+      {"hermes", "Well.\n<tool_call>\n{\"name\": \"get_wea", "Well.", ""},
+      {"hermes", "<tool_call>\n{\"name\": \"get_weather\", \"argu", "", "get_weather"},
+      {"hermes", "a < b", "a < b", ""},
+      {"hermes", "<think>so</thi", "", ""},
+      {"glm", "<tool_call>calc\n<arg_ke", "", "calc"},
+      {"qwen3_coder", "<tool_call>\n<function=calc>\n<parameter=x>\n1", "", "calc"},
+      {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_", "", "now"},
+      {"harmony", "<|channel|>commentary to=functions.calc <|con", "", "calc"},
+      {"harmony", "<|channel|>fin", "", ""},
+      {"mistral_args", "[TOOL_CALLS]calc[AR", "", "calc"},
+      {"llama_json", "{\"name\": \"ca", "", ""},
+      {"llama_json", "{\"name\": \"calc\", \"par", "", "calc"},
+      {"llama_json", "{\"total\": 3, \"name\": \"ca", "{\"total\": 3, \"name\": \"ca", ""},
+      {"python_list", "[get_wea", "", ""},
+      {"python_list", "[some text", "[some text", ""},
+      {"olmo3", "<function_calls>\nget_wea", "", ""},
+  };
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(std::string(one.format) + ": " + one.text);
+    const Answer answer = parse(format_named(one.format), characters(one.text), {.complete = false});
+    EXPECT_EQ(answer.content, one.content);
+    EXPECT_EQ(answer.names, one.call[0] == 0 ? std::vector<std::string>() : std::vector<std::string>{one.call});
+    EXPECT_EQ(answer.ended, 0);
+  }
+  const Answer broken = parse(format_named("hermes"), {"<tool_call>\n{\"name\": \"get_wea"}, {});
+  EXPECT_EQ(broken.content, "<tool_call>\n{\"name\": \"get_wea") << "the model's own end makes it text";
+}
+
+// A control token is a piece of a mark or nothing, wherever it stands.
+TEST(ChatParser, ControlTokensAreNeverShown) {
+  const auto tools = std::make_shared<const ToolSet>(parse_json(kTools).value());
+  const auto read = [&](const char* format, const std::vector<std::string>& pieces, bool complete = true) {
+    ChatParser parser(format_named(format), tools, {.calls = true});
+    Answer out;
+    for (const std::string& piece : pieces) out.add(parser.push(piece, piece.starts_with("<|") ? piece.size() : 0));
+    out.add(parser.finish(complete));
+    return out;
+  };
+  const std::string city = "call:get_weather{city:";
+  const Answer call = read("gemma4", {"a", "<|tool_call>", city, "<|\"|>", "Rome", "<|\"|>", "}", "<tool_call|>"});
+  ASSERT_EQ(call.names.size(), 1u) << "marks are marks";
+  EXPECT_EQ(call.arguments[0], "{\"city\":\"Rome\"}");
+  for (const bool complete : {true, false}) {
+    EXPECT_EQ(read("gemma4", {"a ", "<|tool_call>", "b", "<|\"|>"}, complete).content, "a b");
+    EXPECT_EQ(read("gemma4", {"a", "<|tool_call>", "call:nobody{", "<|\"|>", "}"}, complete).content, "acall:nobody{}");
+    EXPECT_EQ(read("gemma4", {"<|tool_call>", "<|tool_call>"}, complete).content, "");
+    EXPECT_EQ(read("harmony", {"<|channel|>", "other", "<|message|>", "hi", "<|constrain|>"}, complete).content,
+              "otherhi");
+    const Answer thought =
+        read("harmony", {"<|channel|>", "analysis", "<|message|>", "so", "<|call|>", " it", "<|end|>"}, complete);
+    EXPECT_EQ(thought.reasoning, "so it");
+    EXPECT_EQ(thought.content, "");
+  }
+  const Answer json = read("kimi_k2", {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "functions.calc:0",
+                                       "<|tool_call_argument_begin|>", "{\"code\": \"a", "<|tool_call_begin|>", "b\"}",
+                                       "<|tool_call_end|>", "<|tool_calls_section_end|>"});
+  ASSERT_EQ(json.names.size(), 1u);
+  EXPECT_EQ(json.arguments[0], "{\"code\": \"ab\"}");
+  EXPECT_EQ(json.content, "");
+}
+
 TEST(ChatParser, WithoutToolsCallsStayText) {
   const std::string call = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
   const Answer answer = parse(format_named("hermes"), {"<think>a</think>" + call}, {.calls = false});
