@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace firstlight::server {
 
 using request::FinishReason;
@@ -19,7 +21,9 @@ Choice::Choice(const text::Tokenizer& tokenizer, Options options)
       stop_strings_(std::move(options.stops)),
       reading_(std::move(options.reading)),
       echo_(std::move(options.echo)),
-      scored_prompt_(std::move(options.scored_prompt)) {
+      scored_prompt_(std::move(options.scored_prompt)),
+      prompt_offsets_(std::move(options.prompt_offsets)) {
+  FL_CHECK(scored_prompt_.size() == prompt_offsets_.size());
   if (reading_ == nullptr) return;
   parser_ = std::make_unique<text::ChatParser>(
       reading_->profile->format, reading_->tools,
@@ -47,17 +51,17 @@ LogprobEntry Choice::entry(const request::TokenLogprob& chosen, const std::vecto
 
 // Stop strings are for the output: the prompt goes past them.
 void Choice::begin_with_prompt(const request::TokenEvent& event, ChoicePiece& piece) {
-  text::Detokenizer detokenizer(tokenizer_, {.skip_special = skip_special_});
   for (size_t i = 0; i < scored_prompt_.size(); ++i) {
+    num_characters_ = prompt_offsets_[i];
     const bool is_scored = i > 0 && i <= event.prompt_scores.size();
     waiting_.push_back(is_scored ? entry(event.prompt_scores[i - 1].chosen, event.prompt_scores[i - 1].top)
                                  : entry({.token = scored_prompt_[i]}, {}));
     waiting_.back().is_scored = is_scored;
-    num_characters_ += count_characters(detokenizer.push(scored_prompt_[i]));
   }
   num_characters_ = count_characters(echo_);
   piece.text = std::exchange(echo_, {});
   scored_prompt_.clear();
+  prompt_offsets_.clear();
 }
 
 // Special tokens that are pieces of marks have to be seen by the parser, whoever else sees them.

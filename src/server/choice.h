@@ -59,7 +59,8 @@ class Choice {
     std::vector<std::string> stops;
     bool skip_special_tokens = true;
     std::string echo;                            // the prompt's text: the first piece begins with it
-    std::vector<int32_t> scored_prompt;          // its ids, where the answer has their log-probabilities
+    std::vector<int32_t> scored_prompt;          // its ids, where the answer has their log-probabilities,
+    std::vector<int64_t> prompt_offsets;         // and where in `echo` (characters) each begins
     std::shared_ptr<const ChatReading> reading;  // null: all is text
   };
 
@@ -92,6 +93,7 @@ class Choice {
   std::vector<LogprobEntry> waiting_;
   std::string echo_;
   std::vector<int32_t> scored_prompt_;
+  std::vector<int64_t> prompt_offsets_;
   bool begun_ = false;
   int64_t num_characters_ = 0;
   int64_t num_tokens_ = 0;

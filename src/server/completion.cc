@@ -69,6 +69,7 @@ Status Completion::send_choice(const ApiRequest& request, const PreparedPrompt& 
                                       .skip_special_tokens = request.skip_special_tokens,
                                       .echo = prompt.echo,
                                       .scored_prompt = one.score_prompt ? prompt.ids : std::vector<int32_t>(),
+                                      .prompt_offsets = prompt.offsets,
                                       .reading = prompt.reading}),
                     .whole = {}});
   ++num_open_;

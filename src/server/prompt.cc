@@ -2,9 +2,12 @@
 #include "server/prompt.h"
 
 #include <algorithm>
+#include <span>
 
+#include "server/choice.h"
 #include "server/constraint_fields.h"
 #include "text/chat_renderer.h"
+#include "text/detokenizer.h"
 
 namespace firstlight::server {
 namespace {
@@ -128,19 +131,53 @@ ApiError encode_text(const ServedModel& model, const ApiRequest& request, const 
 
 namespace {
 
+// The text that the tokens spell, and where in it each of them begins.
+std::string spell(const text::Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special,
+                  std::vector<int64_t>& offsets) {
+  text::Detokenizer detokenizer(tokenizer, {.skip_special = skip_special});
+  std::string text;
+  int64_t num_characters = 0;
+  for (const int32_t id : ids) {
+    offsets.push_back(num_characters);
+    const std::string piece = detokenizer.push(id);
+    num_characters += count_characters(piece);
+    text += piece;
+  }
+  return text + detokenizer.flush();
+}
+
+// A text as it was given, if that is what its tokens spell: control tokens written in it too, those that the tokenizer
+// added not. If not (it was normalised), it is what they spell, so that log-probabilities have their places.
+std::string echo_scored(const ServedModel& model, const ApiRequest& request, const std::string& text,
+                        PreparedPrompt& prompt) {
+  const auto own = model.tokenizer.encode(text, {.add_special = false});
+  const auto& ids = prompt.ids;
+  if (const auto at = own.ok() ? std::find_end(ids.begin(), ids.end(), own->begin(), own->end()) : ids.end();
+      own.ok() && (at != ids.end() || own->empty())) {
+    const auto num_before = static_cast<size_t>(at - ids.begin());
+    std::vector<int64_t> offsets(num_before, 0);
+    if (spell(model.tokenizer, *own, false, offsets) == text) {
+      offsets.resize(prompt.ids.size(), count_characters(text));
+      prompt.offsets = std::move(offsets);
+      return text;
+    }
+  }
+  return spell(model.tokenizer, prompt.ids, request.skip_special_tokens, prompt.offsets);
+}
+
 ApiError prepare_raw(const ServedModel& model, const ApiRequest& request, const std::string& field,
                      const RawPrompt& raw, PreparedPrompt& prompt) {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&raw)) {
     prompt.ids = *ids;
     if (ApiError error = check_ids(field, prompt.ids, model.generator->vocab_size()); !error.ok()) return error;
+    if (request.echo) {
+      prompt.echo = spell(model.tokenizer, prompt.ids, request.skip_special_tokens, prompt.offsets);
+      if (!request.logprobs) prompt.offsets.clear();
+    }
   } else {
     const std::string& text = std::get<std::string>(raw);
     if (ApiError error = encode_text(model, request, field, text, prompt.ids); !error.ok()) return error;
-    if (request.echo) prompt.echo = text;
-  }
-  // Beside log-probabilities it is the text of the tokens that have them, which a tokenizer may have normalised.
-  if (request.echo && (request.logprobs || prompt.echo.empty())) {
-    prompt.echo = model.tokenizer.decode(prompt.ids, {.skip_special = request.skip_special_tokens});
+    if (request.echo) prompt.echo = request.logprobs ? echo_scored(model, request, text, prompt) : text;
   }
   return fit_context(field, model, request, prompt);
 }

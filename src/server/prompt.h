@@ -18,7 +18,8 @@ namespace firstlight::server {
 struct PreparedPrompt {
   std::vector<int32_t> ids;
   int64_t max_tokens = 0;                      // of output; with the prompt within the context; 0: the prompt alone
-  std::string echo;                            // the prompt's text, where the answer begins with it
+  std::string echo;                            // the prompt's text, where the answer begins with it,
+  std::vector<int64_t> offsets;                // and, where it is scored too, the character at which each token begins
   std::shared_ptr<const ChatReading> reading;  // of a chat's answer; null: all of it is text
   // What the answer is held to, marks and thoughts included, where that is more than the request's constraint; and
   // what comes of either (constraint_fields.h).

@@ -292,11 +292,16 @@ TEST_F(ApiServiceTest, ScoresAPromptWithoutAnAnswer) {
   EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2}));
   EXPECT_EQ(answer["usage"]["prompt_tokens"], 3);
   EXPECT_EQ(answer["usage"]["completion_tokens"], 0);
+  const Json marked = json(
+      post("/v1/completions", R"({"prompt": "<turn>a", "max_tokens": 0, "echo": true, "logprobs": 1})"))["choices"][0];
+  EXPECT_EQ(marked["text"], "<turn>a");
+  EXPECT_EQ(marked["logprobs"]["tokens"], Json::array({"<bos>", "<turn>", "a"}));
+  EXPECT_EQ(marked["logprobs"]["text_offset"], Json::array({0, 0, 6}));
   post("/v1/completions", R"({"prompt": "a", "echo": true})");
   post("/v1/completions", R"({"prompt": "a", "logprobs": 1})");
   const auto requests = generator.requests();
   EXPECT_TRUE(requests.at(0).score_prompt);
-  EXPECT_FALSE(requests.at(1).score_prompt || requests.at(2).score_prompt) << "nobody would see them";
+  EXPECT_FALSE(requests.at(2).score_prompt || requests.at(3).score_prompt) << "nobody would see them";
 }
 
 TEST_F(ApiServiceTest, AStopStringEndsTheRequestInTheEngineToo) {

@@ -115,7 +115,9 @@ TEST(Choice, LogprobsAreOnePerTokenInOrderAndFinite) {
 TEST(Choice, BeginsWithThePromptAndItsLogprobs) {
   std::vector<int32_t> prompt = {fake::kBos};
   for (const int32_t id : fake::ids_of("é stop")) prompt.push_back(id);
-  Choice choice(fake::tokenizer(), {.stops = {"stop", "pa"}, .echo = "é stop", .scored_prompt = prompt});
+  Choice choice(
+      fake::tokenizer(),
+      {.stops = {"stop", "pa"}, .echo = "é stop", .scored_prompt = prompt, .prompt_offsets = {0, 0, 0, 1, 2, 3, 4, 5}});
   TokenEvent event = token('a');
   event.logprob = request::TokenLogprob{'a', -1.0};
   for (size_t i = 1; i < prompt.size(); ++i)

@@ -155,6 +155,31 @@ TEST_F(PromptTest, TakesIdsAsTheyAre) {
   EXPECT_NE(error.message.find("259"), std::string::npos);
 }
 
+// A text comes back as it was given, ids as they are decoded; where log-probabilities stand is a place in that text.
+TEST_F(PromptTest, EchoIsThePromptAndHasPlaces) {
+  const auto echo = [&](const std::string& fields) {
+    EXPECT_TRUE(prepare(Endpoint::kCompletions, R"({"max_tokens": 3, "echo": true, )" + fields + "}").ok());
+    return prompts[0].echo;
+  };
+  using Places = std::vector<int64_t>;
+  EXPECT_EQ(echo(R"("prompt": "<turn>é<end>")"), "<turn>é<end>");
+  EXPECT_EQ(prompts[0].offsets, Places()) << "nobody would see them";
+  EXPECT_EQ(echo(R"("prompt": "<turn>é<end>", "logprobs": 1)"), "<turn>é<end>");
+  EXPECT_EQ(prompts[0].offsets, (Places{0, 0, 6, 6, 7})) << "what the tokenizer adds has no text, é has two tokens";
+  EXPECT_EQ(echo(R"("prompt": "<bos>a", "logprobs": 1, "skip_special_tokens": false)"), "<bos>a");
+  EXPECT_EQ(prompts[0].offsets, (Places{0, 0, 5}));
+  EXPECT_EQ(echo(R"("prompt": "", "logprobs": 1)"), "");
+  EXPECT_EQ(prompts[0].offsets, (Places{0}));
+  EXPECT_EQ(echo(R"("prompt": "<bos>", "logprobs": 1)"), "<bos>");
+  EXPECT_EQ(prompts[0].offsets, (Places{0, 0}));
+  EXPECT_EQ(echo(R"("prompt": [257, 97, 258], "logprobs": 1)"), "a");
+  EXPECT_EQ(prompts[0].offsets, (Places{0, 0, 1}));
+  EXPECT_EQ(echo(R"("prompt": [257, 97, 258], "logprobs": 1, "skip_special_tokens": false)"), "<turn>a<end>");
+  EXPECT_EQ(prompts[0].offsets, (Places{0, 6, 7}));
+  EXPECT_EQ(echo(R"("prompt": [257, 97], "skip_special_tokens": false)"), "<turn>a");
+  EXPECT_EQ(prompts[0].offsets, Places());
+}
+
 TEST_F(PromptTest, NamesBothNumbersWhenTheContextIsTooSmall) {
   const std::string long_text(1023, 'a');  // and BOS
   const ApiError prompt = prepare(Endpoint::kCompletions, R"({"prompt": ")" + long_text + "\"}");
