@@ -41,14 +41,22 @@ class PartRounds {
       if (part < split_.num_parts(item)) task_run.run_part(item, part, parts_ + i * stride_);
     }
     worker.barrier();
-    for (int64_t i = worker.index(); i < items; i += worker.count()) {
-      const AttendItem item = split_.item(i);
-      double* joined = joined_ + i * joined_stride_;
-      if (first == 0) task_run.start_joined(item, joined);
-      const int64_t end = std::min(first + count, split_.num_parts(item));
-      for (int64_t p = first; p < end; ++p) task_run.join(item, parts_ + ((p - first) * items + i) * stride_, joined);
-      if (first + count >= most_parts_) task_run.store_result(item, joined);
+    for (int64_t i = 0; i < items; ++i) join_rows(task_run, worker, i, first, count);
+  }
+
+  // A worker's share of an item's rows.
+  void join_rows(AttendTaskRun& task_run, Worker& worker, int64_t i, int64_t first, int64_t count) {
+    const AttendItem item = split_.item(i);
+    const auto [begin, end] = worker.share(task_run.rows_of(item));
+    if (begin == end) return;
+    const ops::RowRange rows{begin, end};
+    double* joined = joined_ + i * joined_stride_;
+    if (first == 0) task_run.start_joined(item, rows, joined);
+    const int64_t last = std::min(first + count, split_.num_parts(item));
+    for (int64_t p = first; p < last; ++p) {
+      task_run.join(item, rows, parts_ + ((p - first) * split_.num_items() + i) * stride_, joined);
     }
+    if (first + count >= most_parts_) task_run.store_result(item, rows, joined);
   }
 
   const AttendSplit& split_;
@@ -72,8 +80,11 @@ void run(const KernelCall& call, Worker& worker) {
     return PartRounds(call, split, options.attend().value_width, most_parts).run(task_run, worker);
   }
   if (few) {  // a decode step of a few heads: a meeting of the workers would cost more than it evens out
-    for (int64_t i = worker.index(); i < split.num_items(); i += worker.count()) task_run.foresee(split.item(i), 0);
-    for (int64_t i = worker.index(); i < split.num_items(); i += worker.count()) task_run.run(split.item(i));
+    for (int64_t i = worker.index(); i < split.num_items(); i += worker.count()) {
+      const int64_t next = i + worker.count();
+      if (next < split.num_items()) task_run.foresee(split.item(next), 0);
+      task_run.run(split.item(i));
+    }
     return;
   }
   worker.reset_tickets();
@@ -85,7 +96,9 @@ void run(const KernelCall& call, Worker& worker) {
 // Of what is joined and of two parts each, at least, for as many items as are few; with fewer rows it holds more.
 int64_t workspace_bytes(const catalog::Signature& signature, const tensor::SymbolValues&, int num_workers) {
   const int64_t rows = AttendSplit::most_rows(signature.operands[0].shape[1].factor);
-  return enough_items(num_workers) * 2 * 8 * AttendTaskRun::part_floats(rows, signature.results[0].shape[2].factor);
+  const int64_t width = signature.results[0].shape[2].factor;
+  return enough_items(num_workers) * 8 *
+         (AttendTaskRun::joined_doubles(rows, width) + AttendTaskRun::part_floats(rows, width));
 }
 
 }  // namespace

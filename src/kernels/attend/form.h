@@ -29,6 +29,7 @@ struct PlacedRows {
   int64_t begin = 0;
   int64_t end = 0;
   const std::byte* rows[kKeyBlock] = {};
+  const std::byte* ahead[kKeyBlock] = {};  // rows that come later, asked for on the way; null: none
 };
 
 // Dwords of a row of `width` elements as pairs of bfloat16.
@@ -47,6 +48,9 @@ struct PairForm {
   bool (*pack_values)(const PlacedRows& values, uint32_t* pairs);
   // scores[i][place] = q[i] . key, rows of scores kKeyBlock apart; `pairs`: row_pairs(width).
   void (*scores)(const uint32_t* q, int num_queries, int64_t pairs, const uint32_t* keys, float* scores);
+  // The same from the rows themselves, for queries so few that they are through with a key at once; scores of the
+  // places begin .. end.
+  void (*score_rows)(const uint32_t* q, int num_queries, const PlacedRows& keys, float* scores);
   // As AttendForm::step, with the weights of all places as pairs; those behind `count` are 0.
   float (*step)(const float* scores, int64_t count, float* top, float* kept, uint32_t* weights);
   // sums[i] = sums[i] * kept[i] + sum over the places begin .. end (even) of weights times values; `width` padded.
@@ -66,8 +70,8 @@ struct AttendForm {
   // raises it to the next whole number from there on; turns the scores into exp(score - top) and returns their sum.
   // *kept: what earlier sums are to be multiplied with, 1 where the top has stayed.
   float (*step)(float* scores, int64_t count, float* top, float* kept);
-  // far = far * kept + near, near = 0; `width` padded.
-  void (*fold)(float* near, float kept, double* far, int64_t width);
+  // far = far * kept + near * factor; `width` padded.
+  void (*join)(const float* near, double factor, double kept, double* far, int64_t width);
   // `count` stored elements as floats.
   void (*decode)(tensor::DType dtype, const std::byte* from, int64_t count, float* out);
   const VectorOps* vector_ops;

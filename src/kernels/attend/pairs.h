@@ -48,6 +48,17 @@ FL_INLINE __m512i load_pairs(const std::byte* row, int64_t first, int64_t width)
   }
 }
 
+// Asks for the same elements of a later row, if there is one.
+template <DType kType>
+FL_INLINE void ask(const std::byte* row, int64_t first) {
+  using Step = Steps<kType>;
+  if (row == nullptr) return;
+  const std::byte* at = row + first / Step::kElements * Step::kBytes;
+  for (int64_t line = 0; line < 32 / Step::kElements * Step::kBytes; line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
+  }
+}
+
 // 16 vectors of 16 dwords, rows to columns.
 FL_INLINE void turn(__m512i (&m)[16]) {
   __m512i t[16];
@@ -84,6 +95,8 @@ void pack_keys_of(const PlacedRows& keys, uint32_t* pairs) {
       __m512i m[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) m[i] = load_pairs<kType>(keys.rows[place + i], first, keys.width);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) ask<kType>(keys.ahead[place + i], first);
       turn(m);
       uint32_t* at = pairs + first / 2 * kKeyBlock + place;
 #pragma GCC unroll 16
@@ -114,6 +127,8 @@ bool pack_values_of(const PlacedRows& values, uint32_t* pairs) {
     for (int64_t first = 0; first < values.width; first += 32) {
       const __m512i a = load_pairs<kType>(values.rows[place], first, values.width);
       const __m512i b = load_pairs<kType>(values.rows[place + 1], first, values.width);
+      ask<kType>(values.ahead[place], first);
+      ask<kType>(values.ahead[place + 1], first);
       odd |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(a, exponent), exponent) |
              _mm512_cmpeq_epi16_mask(_mm512_and_si512(b, exponent), exponent);
       store_i(at + first, _mm512_permutex2var_epi16(a, places.low, b));
@@ -181,6 +196,54 @@ FL_INLINE void in_tiles(int num_queries, Visit&& visit) {
 void pair_scores(const uint32_t* q, int num_queries, int64_t pairs, const uint32_t* keys, float* scores) {
   in_tiles(num_queries,
            [&]<int kRows>(int i) { pair_score_rows<kRows>(q + i * pairs, pairs, keys, scores + i * kKeyBlock); });
+}
+
+// 16 kGroups keys from `place` on. Each sum takes its pairs in the order of pair_score_rows.
+template <DType kType, int kRows, int kGroups>
+FL_INLINE void score_row_tile(const uint32_t* q, const PlacedRows& keys, int64_t place, float* scores) {
+  const int64_t pairs = row_pairs(keys.width);
+  Float sums[kRows][kGroups];
+  for (auto& row : sums) {
+    for (Float& sum : row) sum = zero_f();
+  }
+  for (int64_t first = 0; first < keys.width; first += 32) {
+#pragma GCC unroll 2
+    for (int g = 0; g < kGroups; ++g) {
+      const std::byte* const* rows = keys.rows + place + 16 * g;
+      const std::byte* const* ahead = keys.ahead + place + 16 * g;
+      __m512i m[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) m[i] = load_pairs<kType>(rows[i], first, keys.width);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) ask<kType>(ahead[i], first);
+      turn(m);
+#pragma GCC unroll 16
+      for (int k = 0; k < 16; ++k) {
+#pragma GCC unroll 6
+        for (int i = 0; i < kRows; ++i) {
+          sums[i][g] = dot_bf16(sums[i][g], m[k], set_i(static_cast<int32_t>(q[i * pairs + first / 2 + k])));
+        }
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int g = 0; g < kGroups; ++g) store_f(scores + i * kKeyBlock + place + 16 * g, sums[i][g]);
+  }
+}
+
+void pair_score_few(const uint32_t* q, int num_queries, const PlacedRows& keys, float* scores) {
+  with_type(keys.dtype, [&]<DType kType>() {
+    in_tiles(num_queries, [&]<int kRows>(int i) {
+      const uint32_t* own = q + i * row_pairs(keys.width);
+      int64_t place = keys.begin;
+      for (; place + 32 <= keys.end; place += 32) {
+        score_row_tile<kType, kRows, 2>(own, keys, place, scores + i * kKeyBlock);
+      }
+      if (place < keys.end) score_row_tile<kType, kRows, 1>(own, keys, place, scores + i * kKeyBlock);
+    });
+  });
 }
 
 // e^x of x <= 0, within 2^-18 as weights that are rounded to bfloat16 need it: 2^(x log2 e), by a polynomial (fitted to
@@ -286,6 +349,8 @@ FL_INLINE void pair_row_tile(const uint32_t* weights, const float* kept, int64_t
     for (int h = 0; h < kHalves; ++h) {
       const __m512i a = load_pairs<kType>(values.rows[place], first + 32 * h, values.width);
       const __m512i b = load_pairs<kType>(values.rows[place + 1], first + 32 * h, values.width);
+      ask<kType>(values.ahead[place], first + 32 * h);
+      ask<kType>(values.ahead[place + 1], first + 32 * h);
       value[2 * h] = _mm512_permutex2var_epi16(a, places.low, b);
       value[2 * h + 1] = _mm512_permutex2var_epi16(a, places.high, b);
     }
@@ -325,6 +390,7 @@ constexpr PairForm kPairForm = {.pack_query = pack_query,
                                 .pack_keys = pack_keys,
                                 .pack_values = pack_values,
                                 .scores = pair_scores,
+                                .score_rows = pair_score_few,
                                 .step = pair_step,
                                 .accumulate = pair_accumulate,
                                 .accumulate_rows = pair_accumulate_rows};

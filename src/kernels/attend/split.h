@@ -26,7 +26,7 @@ struct AttendPart {
 class AttendSplit {
  public:
   static constexpr int64_t kQueryRows = 48;  // query rows of an item: tokens times heads per key/value head
-  static constexpr int64_t kPartKeys = 512;  // a part ends where row (or place) numbers are multiples of it
+  static constexpr int64_t kPartKeys = 256;  // a part ends where row (or place) numbers are multiples of it
 
   AttendSplit(const AttendOptions& options, const plan::Batch& batch, int64_t heads, int64_t kv_heads);
 

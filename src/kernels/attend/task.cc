@@ -115,13 +115,17 @@ void AttendTaskRun::begin(const AttendItem& item) {
 }
 
 void AttendTaskRun::run(const AttendItem& item) {
-  start_joined(item, joined_);
+  const Coming behind = foreseen_;
+  const ops::RowRange rows{0, rows_of(item)};
+  start_joined(item, rows, joined_);
   const int64_t parts = split_.num_parts(item);
   for (int64_t p = 0; p < parts; ++p) {
+    foreseen_ = behind;
+    if (p + 1 < parts) foresee(item, p + 1);
     run_part(item, p, part_);
-    join(item, part_, joined_);
+    join(item, rows, part_, joined_);
   }
-  store_result(item, joined_);
+  store_result(item, rows, joined_);
 }
 
 void AttendTaskRun::run_part(const AttendItem& item, int64_t index, float* to) {
@@ -134,6 +138,7 @@ void AttendTaskRun::run_part(const AttendItem& item, int64_t index, float* to) {
     run_selected(part.segment, part.range.begin, part.range.end);
   }
   store_part(to);
+  foreseen_ = {};
 }
 
 void AttendTaskRun::load_queries() {
@@ -161,37 +166,43 @@ void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end;) {
     const int64_t lead = at % kKeyBlock;
     const int64_t count = std::min(kKeyBlock - lead, end - at);
-    next_ = at + count;
-    num_next_ = std::min(kKeyBlock, end - next_);
+    const int64_t next = at + count;
+    coming_ = next == end ? foreseen_ : Coming{item_, segment, next, std::min(kKeyBlock, end - next)};
     run_block(segment, {.first = at, .count = count, .lead = lead});
-    at += count;
+    at = next;
   }
-  num_next_ = 0;
+  coming_ = {};
 }
 
 // Pages lie anywhere, so that no hardware foresees them. What the next block reads is asked for once this block's rows
 // are there, so that they do not queue up behind.
-void AttendTaskRun::prefetch(const AttendItem& item, const Source& from, const plan::StateComponentView& component,
-                             int64_t first, int64_t count) const {
-  for_pieces(item, from, component, {.first = first, .count = count}, [](const StoredRows& rows, int64_t) {
+void AttendTaskRun::prefetch(Kind kind) const {
+  const plan::StateComponentView* component = coming(kind);
+  if (component == nullptr) return;
+  const Block block{.first = coming_.first, .count = coming_.count};
+  for_pieces(coming_.item, source(coming_.segment), *component, block, [](const StoredRows& rows, int64_t) {
     const int64_t bytes = rows.count * rows.stride;
     // Not __builtin_prefetch: a loop of nothing else is taken for one that does nothing.
     for (int64_t line = 0; line < bytes; line += 64) asm volatile("prefetcht1 %0" : : "m"(rows.data[line]));
   });
 }
 
-void AttendTaskRun::prefetch_next(const Source& from, const plan::StateComponentView& component) const {
-  if (num_next_ > 0) prefetch(item_, from, component, next_, num_next_);
+// Where the coming rows' keys or values lie; null where there are none, or they are asked for as keys.
+const plan::StateComponentView* AttendTaskRun::coming(Kind kind) const {
+  if (coming_.count == 0) return nullptr;
+  const Source from = source(coming_.segment);
+  if (kind == Kind::kKeys) return from.keys;
+  return from.is_shared ? nullptr : from.values;
 }
 
-void AttendTaskRun::foresee(const AttendItem& item, int64_t index) const {
+void AttendTaskRun::foresee(const AttendItem& item, int64_t index) {
+  foreseen_ = {};
   if (index >= split_.num_parts(item)) return;
   const AttendPart part = split_.part(item, index);
   if (options_.segments[part.segment].rules.select_operand >= 0) return;
-  const Source from = source(part.segment);
-  const int64_t end = std::min(part.range.end, part.range.begin / kKeyBlock * kKeyBlock + kKeyBlock);
-  prefetch(item, from, *from.keys, part.range.begin, end - part.range.begin);
-  if (!from.is_shared) prefetch(item, from, *from.values, part.range.begin, end - part.range.begin);
+  const int64_t begin = part.range.begin;
+  const int64_t end = std::min(part.range.end, begin / kKeyBlock * kKeyBlock + kKeyBlock);
+  foreseen_ = {item, part.segment, begin, end - begin};
 }
 
 // The item has one token. What its selection names and it may see is gathered into blocks.
@@ -216,7 +227,7 @@ void AttendTaskRun::run_selected(size_t segment, int64_t begin, int64_t end) {
 
 void AttendTaskRun::run_block(size_t segment, const Block& block) {
   const SegmentOptions& options = options_.segments[segment];
-  score_block(source(segment), block);
+  score_block(segment, block);
   const bool has_mask = cpu_.masks[segment].has_value();
   if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
   const int64_t count = padded_width(block.count);
@@ -239,12 +250,14 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
     totals_[r] = totals_[r] * static_cast<double>(kept_[r]) + static_cast<double>(sum);
   }
   if (pairs_ != nullptr) return add_pairs(segment, block, some_hidden || has_mask);
-  prefetch_next(source(segment), *source(segment).keys);
+  prefetch(Kind::kKeys);
   add_values(segment, block, some_hidden || has_mask);
-  prefetch_next(source(segment), *source(segment).values);
+  prefetch(Kind::kValues);
   for (int r = 0; r < rows_; ++r) {
-    form_.fold(sums_ + r * value_width_, kept_[r], far_sums_ + r * value_width_, value_width_);
+    form_.join(sums_ + r * value_width_, 1.0, static_cast<double>(kept_[r]), far_sums_ + r * value_width_,
+               value_width_);
   }
+  std::fill_n(sums_, rows_ * value_width_, 0.0f);
 }
 
 void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hidden) {
@@ -260,39 +273,46 @@ void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hid
 }
 
 void AttendTaskRun::add_pairs(size_t segment, const Block& block, bool some_hidden) {
-  const Source from = source(segment);
-  const PlacedRows values = placed(from, *from.values, options_.value_width, block);
+  const PlacedRows values = placed(segment, Kind::kValues, block);
   auto* packed = reinterpret_cast<uint32_t*>(value_floats_);
   if (rows_ <= kFewQueries && !some_hidden) {
-    pairs_->accumulate_rows(weights_, kept_, rows_, value_width_, values, sums_);
-    return prefetch_next(from, *from.values);
+    return pairs_->accumulate_rows(weights_, kept_, rows_, value_width_, values, sums_);
   }
-  const bool finite = pairs_->pack_values(values, packed);
-  prefetch_next(from, *from.values);
-  if (finite || !some_hidden) {
+  if (pairs_->pack_values(values, packed) || !some_hidden) {
     return pairs_->accumulate(weights_, kept_, rows_, value_width_, packed, values.begin, values.end, sums_);
   }
   for (int r = 0; r < rows_; ++r) {
     for (int64_t i = 0; i < value_width_; ++i) sums_[r * value_width_ + i] *= kept_[r];
   }
+  const Source from = source(segment);
   add_visible(segment, block, decoded(from, *from.values, options_.value_width, block, value_floats_));
 }
 
-// The rows of a block at their places.
-PlacedRows AttendTaskRun::placed(const Source& from, const plan::StateComponentView& component, int64_t width,
-                                 const Block& block) const {
+// The rows of a block at their places, and those that come behind it at theirs.
+PlacedRows AttendTaskRun::placed(size_t segment, Kind kind, const Block& block) const {
+  const Source from = source(segment);
+  const plan::StateComponentView& component = kind == Kind::kKeys ? *from.keys : *from.values;
   PlacedRows out{.dtype = component.dtype,
-                 .width = width,
+                 .width = kind == Kind::kKeys ? width_ : options_.value_width,
                  .begin = block.lead / 16 * 16,
                  .end = padded_width(block.lead + block.count)};
+  const auto place = [&](const std::byte** at) {
+    return [at](const StoredRows& rows, int64_t offset) {
+      for (int64_t i = 0; i < rows.count; ++i) at[offset + i] = rows.data + i * rows.stride;
+    };
+  };
   if (block.rows == nullptr) {
-    for_pieces(item_, from, component, block, [&](const StoredRows& rows, int64_t offset) {
-      for (int64_t i = 0; i < rows.count; ++i) out.rows[block.lead + offset + i] = rows.data + i * rows.stride;
-    });
+    for_pieces(item_, from, component, block, place(out.rows + block.lead));
   } else {
     for (int64_t j = 0; j < block.count; ++j) {
       out.rows[j] = state_row(*from.state, component, item_.sequence, block.rows[j], item_.kv_head);
     }
+  }
+  if (block.count < kKeyBlock || coming_.segment != segment) {  // some places are not walked
+    prefetch(kind);
+  } else if (const plan::StateComponentView* next = coming(kind)) {
+    const Block behind{.first = coming_.first, .count = coming_.count};
+    for_pieces(coming_.item, from, *next, behind, place(out.ahead + coming_.first % kKeyBlock));
   }
   return out;
 }
@@ -337,12 +357,15 @@ bool AttendTaskRun::in_place(const plan::StateComponentView& component, int64_t 
   return block.rows == nullptr && width % 16 == 0 && (rows_ <= 4 || component.dtype == tensor::DType::kF32);
 }
 
-void AttendTaskRun::score_block(const Source& source, const Block& block) {
+void AttendTaskRun::score_block(size_t segment, const Block& block) {
+  const Source source = this->source(segment);
   if (pairs_ != nullptr) {
+    const auto* q = reinterpret_cast<const uint32_t*>(q_);
+    const PlacedRows keys = placed(segment, Kind::kKeys, block);
+    if (rows_ <= kFewQueries) return pairs_->score_rows(q, rows_, keys, scores_);
     auto* packed = reinterpret_cast<uint32_t*>(key_floats_);
-    pairs_->pack_keys(placed(source, *source.keys, width_, block), packed);
-    prefetch_next(source, *source.keys);
-    return pairs_->scores(reinterpret_cast<const uint32_t*>(q_), rows_, row_pairs(width_), packed, scores_);
+    pairs_->pack_keys(keys, packed);
+    return pairs_->scores(q, rows_, row_pairs(width_), packed, scores_);
   }
   if (in_place(*source.keys, width_, block)) {
     for_pieces(item_, source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
@@ -450,48 +473,46 @@ void AttendTaskRun::store_part(float* to) const {
 }
 
 // The sinks count once, in front of all parts.
-void AttendTaskRun::start_joined(const AttendItem& item, double* joined) {
+void AttendTaskRun::start_joined(const AttendItem& item, ops::RowRange rows, double* joined) {
   begin(item);
-  double* tops = joined + rows_ * value_width_;
-  double* totals = tops + rows_;
-  std::fill_n(joined, rows_ * value_width_, 0.0);
-  for (int r = 0; r < rows_; ++r) {
-    const float sink = sinks_ == nullptr ? kMinusInfinity : sinks_[head_of(r)];
-    tops[r] = static_cast<double>(sink);
-    totals[r] = sinks_ == nullptr ? 0.0 : 1.0;
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    double* row = joined + r * joined_stride(value_width_);
+    std::fill_n(row, value_width_, 0.0);
+    const float sink = sinks_ == nullptr ? kMinusInfinity : sinks_[head_of(static_cast<int>(r))];
+    row[value_width_] = static_cast<double>(sink);
+    double& total = row[value_width_ + 1];
+    total = sinks_ == nullptr ? 0.0 : 1.0;
     // Beside a sink that is none or infinite no weight is a number.
-    if (!(sink <= std::numeric_limits<float>::max())) totals[r] = std::numeric_limits<double>::quiet_NaN();
+    if (!(sink <= std::numeric_limits<float>::max())) total = std::numeric_limits<double>::quiet_NaN();
   }
 }
 
-void AttendTaskRun::join(const AttendItem& item, const float* part, double* joined) {
+void AttendTaskRun::join(const AttendItem& item, ops::RowRange rows, const float* part, double* joined) {
   begin(item);
-  double* tops = joined + rows_ * value_width_;
-  double* totals = tops + rows_;
-  for (int r = 0; r < rows_; ++r) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    double* row = joined + r * joined_stride(value_width_);
+    double& top = row[value_width_];
+    double& total = row[value_width_ + 1];
     const auto part_top = static_cast<double>(part[rows_ * value_width_ + r]);
-    const double top = std::max(tops[r], part_top);
-    const double base = std::isinf(top) && top < 0 ? 0.0 : top;
-    const double kept = tops[r] == top ? 1.0 : std::exp(tops[r] - base);
+    const double new_top = std::max(top, part_top);
+    const double base = std::isinf(new_top) && new_top < 0 ? 0.0 : new_top;
+    const double kept = top == new_top ? 1.0 : std::exp(top - base);
     const double factor = part_top == base ? 1.0 : std::exp(part_top - base);
-    tops[r] = top;
-    totals[r] = totals[r] * kept + factor * static_cast<double>(part[rows_ * value_width_ + rows_ + r]);
-    const float* sums = part + r * value_width_;
-    double* to = joined + r * value_width_;
-    for (int64_t i = 0; i < value_width_; ++i) to[i] = to[i] * kept + factor * static_cast<double>(sums[i]);
+    top = new_top;
+    total = total * kept + factor * static_cast<double>(part[rows_ * value_width_ + rows_ + r]);
+    form_.join(part + r * value_width_, factor, kept, row, value_width_);
   }
 }
 
 // A query that saw nothing gets zeros.
-void AttendTaskRun::store_result(const AttendItem& item, const double* joined) {
+void AttendTaskRun::store_result(const AttendItem& item, ops::RowRange rows, const double* joined) {
   begin(item);
-  const double* totals = joined + rows_ * value_width_ + rows_;
-  for (int r = 0; r < rows_; ++r) {
-    float* out = call_.outputs[0].as<float>() + place_of(r) * options_.value_width;
-    const double factor = totals[r] == 0 ? 0.0 : 1.0 / totals[r];
-    for (int64_t i = 0; i < options_.value_width; ++i) {
-      out[i] = static_cast<float>(joined[r * value_width_ + i] * factor);
-    }
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const double* row = joined + r * joined_stride(value_width_);
+    float* out = call_.outputs[0].as<float>() + place_of(static_cast<int>(r)) * options_.value_width;
+    const double total = row[value_width_ + 1];
+    const double factor = total == 0 ? 0.0 : 1.0 / total;
+    for (int64_t i = 0; i < options_.value_width; ++i) out[i] = static_cast<float>(row[i] * factor);
   }
 }
 

@@ -36,17 +36,21 @@ class AttendTaskRun {
   // The whole of an item.
   void run(const AttendItem& item);
 
-  // In pieces: part `index` of an item, as part_floats() floats; what parts are joined to, joined_doubles() of them,
-  // made ready; the next part joined; the result stored.
+  // In pieces: part `index` of an item, as part_floats() floats; for some of its rows, what parts are joined to
+  // (joined_doubles(), of all rows) made ready, the next part joined, the result stored.
   void run_part(const AttendItem& item, int64_t index, float* to);
-  // Asks for the rows that a part will read first.
-  void foresee(const AttendItem& item, int64_t index) const;
-  void start_joined(const AttendItem& item, double* joined);
-  void join(const AttendItem& item, const float* part, double* joined);
-  void store_result(const AttendItem& item, const double* joined);
+  void start_joined(const AttendItem& item, ops::RowRange rows, double* joined);
+  void join(const AttendItem& item, ops::RowRange rows, const float* part, double* joined);
+  void store_result(const AttendItem& item, ops::RowRange rows, const double* joined);
+
+  // Says which part comes behind the next one that is run, so that its first rows are asked for in time.
+  void foresee(const AttendItem& item, int64_t index);
+
+  int64_t rows_of(const AttendItem& item) const { return item.num_tokens * split_.group(); }
 
   static int64_t part_floats(int64_t rows, int64_t value_width) { return rows * (padded_width(value_width) + 2); }
-  static int64_t joined_doubles(int64_t rows, int64_t value_width) { return part_floats(rows, value_width); }
+  static int64_t joined_stride(int64_t value_width) { return padded_width(value_width) + 8; }  // sums, top, total
+  static int64_t joined_doubles(int64_t rows, int64_t value_width) { return rows * joined_stride(value_width); }
 
  private:
   // Up to kKeyBlock candidates: rows first .. first + count - 1 where `rows` is null, else those that it lists. Their
@@ -58,6 +62,13 @@ class AttendTaskRun {
     const int64_t* rows = nullptr;
     int64_t row(int64_t j) const { return rows == nullptr ? first + j : rows[j]; }
   };
+  // Rows that come behind a block, up to kKeyBlock; none where nobody knows.
+  struct Coming {
+    AttendItem item;
+    size_t segment = 0;
+    int64_t first = 0;
+    int64_t count = 0;
+  };
   // The state a segment reads and how wide its rows are.
   struct Source {
     const plan::StateView* state = nullptr;
@@ -65,6 +76,7 @@ class AttendTaskRun {
     const plan::StateComponentView* values = nullptr;
     bool is_shared = false;  // keys and values are one component
   };
+  enum class Kind { kKeys, kValues };
 
   void begin(const AttendItem& item);
   void load_queries();
@@ -73,14 +85,12 @@ class AttendTaskRun {
   void run_rows(size_t segment, int64_t begin, int64_t end);
   void run_selected(size_t segment, int64_t begin, int64_t end);
   void run_block(size_t segment, const Block& block);
-  void prefetch(const AttendItem& item, const Source& source, const plan::StateComponentView& component, int64_t first,
-                int64_t count) const;
-  void prefetch_next(const Source& source, const plan::StateComponentView& component) const;
-  void score_block(const Source& source, const Block& block);
+  const plan::StateComponentView* coming(Kind kind) const;
+  void prefetch(Kind kind) const;
+  void score_block(size_t segment, const Block& block);
   void add_values(size_t segment, const Block& block, bool some_hidden);
   void add_pairs(size_t segment, const Block& block, bool some_hidden);
-  PlacedRows placed(const Source& source, const plan::StateComponentView& component, int64_t width,
-                    const Block& block) const;
+  PlacedRows placed(size_t segment, Kind kind, const Block& block) const;
   float weight_of(int row, int64_t place) const;
   Source source(size_t segment) const;
   void add_block(const Source& source, const Block& block);
@@ -115,9 +125,8 @@ class AttendTaskRun {
   int64_t value_width_;  // padded
   AttendItem item_;
   const plan::SequenceSpan* sequence_ = nullptr;
-  int rows_ = 0;      // 0: no item yet
-  int64_t next_ = 0;  // the rows of the part that the next block has
-  int64_t num_next_ = 0;
+  int rows_ = 0;              // 0: no item yet
+  Coming coming_, foreseen_;  // behind the block at hand, behind its part
   // Of a part: `sums_` of a block in float32, far_sums_ of all blocks in float64; in pairs `sums_` of all, and the
   // keys, values and queries hold pairs in the place of floats.
   float *q_, *scores_, *sums_, *tops_, *kept_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;

@@ -208,18 +208,16 @@ float step(float* scores, int64_t count, float* top, float* kept) {
 }
 
 // Sums over thousands of blocks would lose in float32 what the blocks have won.
-void fold(float* near, float kept, double* far, int64_t width) {
+void join(const float* near, double factor, double kept, double* far, int64_t width) {
   using Floats = float __attribute__((vector_size(32)));
   using Doubles = double __attribute__((vector_size(64)));
-  const Doubles factor = Doubles{} + static_cast<double>(kept);
   for (int64_t i = 0; i < width; i += 8) {
     Floats block;
     Doubles sums;
     __builtin_memcpy(&block, near + i, sizeof(block));
     __builtin_memcpy(&sums, far + i, sizeof(sums));
-    sums = sums * factor + __builtin_convertvector(block, Doubles);
+    sums = sums * kept + __builtin_convertvector(block, Doubles) * factor;
     __builtin_memcpy(far + i, &sums, sizeof(sums));
-    __builtin_memset(near + i, 0, sizeof(block));
   }
 }
 
@@ -231,7 +229,7 @@ AttendForm make_form(const VectorOps& ops, const PairForm* pairs) {
   return {.scores = scores,
           .accumulate = accumulate,
           .step = step,
-          .fold = fold,
+          .join = join,
           .decode = decode,
           .vector_ops = &ops,
           .pairs = pairs};
