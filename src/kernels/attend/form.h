@@ -29,7 +29,8 @@ struct PlacedRows {
   int64_t begin = 0;
   int64_t end = 0;
   const std::byte* rows[kKeyBlock] = {};
-  const std::byte* ahead[kKeyBlock] = {};  // rows that come later, asked for on the way; null: none
+  bool whole = false;                      // all places have a row
+  const std::byte* ahead[kKeyBlock] = {};  // of whole ones: rows that come later (or some row), to be asked for
 };
 
 // Dwords of a row of `width` elements as pairs of bfloat16.

@@ -26,37 +26,71 @@ void pack_query(const float* q, float scale, int64_t width, uint32_t* pairs) {
   }
 }
 
-// Elements `first` .. first + 31 of a stored row, rounded; zeros behind its end and where there is no row.
+// 32 elements of a row from `first` on, as far as it goes.
+struct Columns {
+  Columns(int64_t from, int64_t width)
+      : first(from), left(width - from), mask(left >= 32 ? 0xffffffffu : (1u << left) - 1) {}
+  int64_t first, left;
+  __mmask32 mask;
+};
+
+// Those elements of a stored row, rounded; zeros behind its end.
 template <DType kType>
-FL_INLINE __m512i load_pairs(const std::byte* row, int64_t first, int64_t width) {
-  if (row == nullptr) return zero_i();
-  const int64_t left = width - first;
+FL_INLINE __m512i load_pairs(const std::byte* row, const Columns& columns) {
   if constexpr (kType == DType::kBF16) {
-    const __mmask32 mask = left >= 32 ? 0xffffffffu : (1u << left) - 1;
-    return _mm512_maskz_loadu_epi16(mask, row + 2 * first);
+    return _mm512_maskz_loadu_epi16(columns.mask, row + 2 * columns.first);
   } else {
     using Step = Steps<kType>;
-    const std::byte* at = row + first / Step::kElements * Step::kBytes;
-    if (left >= 32) {
+    const std::byte* at = row + columns.first / Step::kElements * Step::kBytes;
+    if (columns.left >= 32) {
       const Float low = load_stored<kType>(at, 0, 0);
       const Float high = Step::kBlocks ? load_stored<kType>(at, 1, 0) : load_stored<kType>(at + Step::kBytes, 0, 0);
       return round_pair(low, high);
     }
     float values[32] = {};
-    decode_of<kType>(at, left, values);
+    decode_of<kType>(at, columns.left, values);
     return round_pair(load_f(values), load_f(values + 16));
   }
 }
 
-// Asks for the same elements of a later row, if there is one.
+// Asks for the same elements of a later row.
 template <DType kType>
-FL_INLINE void ask(const std::byte* row, int64_t first) {
+FL_INLINE void ask(const std::byte* row, const Columns& columns) {
   using Step = Steps<kType>;
-  if (row == nullptr) return;
-  const std::byte* at = row + first / Step::kElements * Step::kBytes;
+  const std::byte* at = row + columns.first / Step::kElements * Step::kBytes;
+#pragma GCC unroll 2
   for (int64_t line = 0; line < 32 / Step::kElements * Step::kBytes; line += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
   }
+}
+
+// The row at a place; where all places have one, the row ahead is asked for, else there may be none: zeros.
+template <DType kType, bool kWhole>
+FL_INLINE __m512i load_place(const PlacedRows& rows, int64_t place, const Columns& columns) {
+  if constexpr (kWhole) {
+    ask<kType>(rows.ahead[place], columns);
+  } else {
+    if (rows.rows[place] == nullptr) return zero_i();
+  }
+  return load_pairs<kType>(rows.rows[place], columns);
+}
+
+// Calls `visit` with the type of the rows, and whether they are whole, as constants.
+template <typename Visit>
+FL_INLINE void with_rows(const PlacedRows& rows, Visit&& visit) {
+  with_type(rows.dtype, [&]<DType kType>() {
+    if (rows.whole) {
+      visit.template operator()<kType, true>();
+    } else {
+      visit.template operator()<kType, false>();
+    }
+  });
+}
+
+// sum + key times a pair of the query's. GCC would load the pair for several keys at once and have no registers for it.
+FL_INLINE Float dot_word(Float sum, __m512i key, const uint32_t* pair) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(key), "m"(*pair));
+  return sum;
 }
 
 // 16 vectors of 16 dwords, rows to columns.
@@ -88,15 +122,14 @@ FL_INLINE void turn(__m512i (&m)[16]) {
   }
 }
 
-template <DType kType>
+template <DType kType, bool kWhole>
 void pack_keys_of(const PlacedRows& keys, uint32_t* pairs) {
   for (int64_t place = keys.begin; place < keys.end; place += 16) {
     for (int64_t first = 0; first < keys.width; first += 32) {
+      const Columns columns(first, keys.width);
       __m512i m[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) m[i] = load_pairs<kType>(keys.rows[place + i], first, keys.width);
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) ask<kType>(keys.ahead[place + i], first);
+      for (int i = 0; i < 16; ++i) m[i] = load_place<kType, kWhole>(keys, place + i, columns);
       turn(m);
       uint32_t* at = pairs + first / 2 * kKeyBlock + place;
 #pragma GCC unroll 16
@@ -116,7 +149,7 @@ FL_INLINE Zip zip() {
   return {low, _mm512_add_epi16(low, _mm512_set1_epi16(16))};
 }
 
-template <DType kType>
+template <DType kType, bool kWhole>
 bool pack_values_of(const PlacedRows& values, uint32_t* pairs) {
   const Zip places = zip();
   const __m512i exponent = _mm512_set1_epi16(0x7f80);
@@ -125,10 +158,9 @@ bool pack_values_of(const PlacedRows& values, uint32_t* pairs) {
   for (int64_t place = values.begin; place < values.end; place += 2) {
     uint32_t* at = pairs + place / 2 * padded;
     for (int64_t first = 0; first < values.width; first += 32) {
-      const __m512i a = load_pairs<kType>(values.rows[place], first, values.width);
-      const __m512i b = load_pairs<kType>(values.rows[place + 1], first, values.width);
-      ask<kType>(values.ahead[place], first);
-      ask<kType>(values.ahead[place + 1], first);
+      const Columns columns(first, values.width);
+      const __m512i a = load_place<kType, kWhole>(values, place, columns);
+      const __m512i b = load_place<kType, kWhole>(values, place + 1, columns);
       odd |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(a, exponent), exponent) |
              _mm512_cmpeq_epi16_mask(_mm512_and_si512(b, exponent), exponent);
       store_i(at + first, _mm512_permutex2var_epi16(a, places.low, b));
@@ -139,12 +171,12 @@ bool pack_values_of(const PlacedRows& values, uint32_t* pairs) {
 }
 
 void pack_keys(const PlacedRows& keys, uint32_t* pairs) {
-  with_type(keys.dtype, [&]<DType kType>() { pack_keys_of<kType>(keys, pairs); });
+  with_rows(keys, [&]<DType kType, bool kWhole>() { pack_keys_of<kType, kWhole>(keys, pairs); });
 }
 
 bool pack_values(const PlacedRows& values, uint32_t* pairs) {
   bool finite = true;
-  with_type(values.dtype, [&]<DType kType>() { finite = pack_values_of<kType>(values, pairs); });
+  with_rows(values, [&]<DType kType, bool kWhole>() { finite = pack_values_of<kType, kWhole>(values, pairs); });
   return finite;
 }
 
@@ -199,7 +231,7 @@ void pair_scores(const uint32_t* q, int num_queries, int64_t pairs, const uint32
 }
 
 // 16 kGroups keys from `place` on. Each sum takes its pairs in the order of pair_score_rows.
-template <DType kType, int kRows, int kGroups>
+template <DType kType, bool kWhole, int kRows, int kGroups>
 FL_INLINE void score_row_tile(const uint32_t* q, const PlacedRows& keys, int64_t place, float* scores) {
   const int64_t pairs = row_pairs(keys.width);
   Float sums[kRows][kGroups];
@@ -207,22 +239,17 @@ FL_INLINE void score_row_tile(const uint32_t* q, const PlacedRows& keys, int64_t
     for (Float& sum : row) sum = zero_f();
   }
   for (int64_t first = 0; first < keys.width; first += 32) {
+    const Columns columns(first, keys.width);
 #pragma GCC unroll 2
     for (int g = 0; g < kGroups; ++g) {
-      const std::byte* const* rows = keys.rows + place + 16 * g;
-      const std::byte* const* ahead = keys.ahead + place + 16 * g;
       __m512i m[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) m[i] = load_pairs<kType>(rows[i], first, keys.width);
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) ask<kType>(ahead[i], first);
+      for (int i = 0; i < 16; ++i) m[i] = load_place<kType, kWhole>(keys, place + 16 * g + i, columns);
       turn(m);
 #pragma GCC unroll 16
       for (int k = 0; k < 16; ++k) {
 #pragma GCC unroll 6
-        for (int i = 0; i < kRows; ++i) {
-          sums[i][g] = dot_bf16(sums[i][g], m[k], set_i(static_cast<int32_t>(q[i * pairs + first / 2 + k])));
-        }
+        for (int i = 0; i < kRows; ++i) sums[i][g] = dot_word(sums[i][g], m[k], q + i * pairs + first / 2 + k);
       }
     }
   }
@@ -234,14 +261,14 @@ FL_INLINE void score_row_tile(const uint32_t* q, const PlacedRows& keys, int64_t
 }
 
 void pair_score_few(const uint32_t* q, int num_queries, const PlacedRows& keys, float* scores) {
-  with_type(keys.dtype, [&]<DType kType>() {
+  with_rows(keys, [&]<DType kType, bool kWhole>() {
     in_tiles(num_queries, [&]<int kRows>(int i) {
       const uint32_t* own = q + i * row_pairs(keys.width);
       int64_t place = keys.begin;
       for (; place + 32 <= keys.end; place += 32) {
-        score_row_tile<kType, kRows, 2>(own, keys, place, scores + i * kKeyBlock);
+        score_row_tile<kType, kWhole, kRows, 2>(own, keys, place, scores + i * kKeyBlock);
       }
-      if (place < keys.end) score_row_tile<kType, kRows, 1>(own, keys, place, scores + i * kKeyBlock);
+      if (place < keys.end) score_row_tile<kType, kWhole, kRows, 1>(own, keys, place, scores + i * kKeyBlock);
     });
   });
 }
@@ -330,12 +357,13 @@ void pair_accumulate(const uint32_t* weights, const float* kept, int num_queries
 }
 
 // Columns first .. first + 32 kHalves - 1 of the values.
-template <DType kType, int kRows, int kHalves>
+template <DType kType, bool kWhole, int kRows, int kHalves>
 FL_INLINE void pair_row_tile(const uint32_t* weights, const float* kept, int64_t width, const PlacedRows& values,
                              int64_t first, float* out) {
   const Zip places = zip();
   Float sums[kRows][2 * kHalves];
   const int64_t vectors = (width - first) / 16;  // that there are
+  const Columns columns[2] = {{first, values.width}, {first + 32 * (kHalves - 1), values.width}};
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
@@ -347,10 +375,8 @@ FL_INLINE void pair_row_tile(const uint32_t* weights, const float* kept, int64_t
     Int value[2 * kHalves];
 #pragma GCC unroll 2
     for (int h = 0; h < kHalves; ++h) {
-      const __m512i a = load_pairs<kType>(values.rows[place], first + 32 * h, values.width);
-      const __m512i b = load_pairs<kType>(values.rows[place + 1], first + 32 * h, values.width);
-      ask<kType>(values.ahead[place], first + 32 * h);
-      ask<kType>(values.ahead[place + 1], first + 32 * h);
+      const __m512i a = load_place<kType, kWhole>(values, place, columns[h]);
+      const __m512i b = load_place<kType, kWhole>(values, place + 1, columns[h]);
       value[2 * h] = _mm512_permutex2var_epi16(a, places.low, b);
       value[2 * h + 1] = _mm512_permutex2var_epi16(a, places.high, b);
     }
@@ -372,15 +398,15 @@ FL_INLINE void pair_row_tile(const uint32_t* weights, const float* kept, int64_t
 
 void pair_accumulate_rows(const uint32_t* weights, const float* kept, int num_queries, int64_t width,
                           const PlacedRows& values, float* sums) {
-  with_type(values.dtype, [&]<DType kType>() {
+  with_rows(values, [&]<DType kType, bool kWhole>() {
     in_tiles(num_queries, [&]<int kRows>(int i) {
       const uint32_t* own = weights + i * (kKeyBlock / 2);
       int64_t first = 0;
       for (; first + 64 <= values.width; first += 64) {
-        pair_row_tile<kType, kRows, 2>(own, kept + i, width, values, first, sums + i * width);
+        pair_row_tile<kType, kWhole, kRows, 2>(own, kept + i, width, values, first, sums + i * width);
       }
       for (; first < values.width; first += 32) {
-        pair_row_tile<kType, kRows, 1>(own, kept + i, width, values, first, sums + i * width);
+        pair_row_tile<kType, kWhole, kRows, 1>(own, kept + i, width, values, first, sums + i * width);
       }
     });
   });

@@ -308,9 +308,11 @@ PlacedRows AttendTaskRun::placed(size_t segment, Kind kind, const Block& block) 
       out.rows[j] = state_row(*from.state, component, item_.sequence, block.rows[j], item_.kv_head);
     }
   }
-  if (block.count < kKeyBlock || coming_.segment != segment) {  // some places are not walked
-    prefetch(kind);
-  } else if (const plan::StateComponentView* next = coming(kind)) {
+  out.whole = block.count == kKeyBlock;
+  if (!out.whole || coming_.segment != segment) prefetch(kind);
+  if (!out.whole) return out;
+  std::copy_n(out.rows, kKeyBlock, out.ahead);
+  if (const auto* next = coming(kind); next != nullptr && coming_.segment == segment) {
     const Block behind{.first = coming_.first, .count = coming_.count};
     for_pieces(coming_.item, from, *next, behind, place(out.ahead + coming_.first % kKeyBlock));
   }
