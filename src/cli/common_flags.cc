@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -148,9 +150,27 @@ WordCheck writable_folder() {
   };
 }
 
+namespace {
+
+// Digits and perhaps a unit; the sizes' own reader takes a unit alone for one of it.
+std::string check_size(const std::string& word) {
+  const size_t digits = word.find_first_not_of("0123456789");
+  const size_t unit = digits == std::string::npos ? word.size() : word.find_first_not_of(" ", digits);
+  const bool is_one = digits != 0 && !word.empty() &&
+                      std::all_of(word.begin() + static_cast<int64_t>(unit), word.end(),
+                                  [](unsigned char c) { return std::isalpha(c) != 0; });
+  return is_one ? "" : "'" + word + "' is no whole number of bytes, KB, MB, ...";
+}
+
+}  // namespace
+
 template <typename Bytes>
 CLI::Option* add_bytes_flag(CLI::App* sub, const char* name, Bytes& bytes, const char* what, int64_t least) {
-  return sub->add_option(name, bytes, what)->transform(CLI::AsSizeValue(false))->check(whole_from(least));
+  // Of these the last one added is the first to look.
+  return sub->add_option(name, bytes, what)
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator([](std::string& word) { return check_size(word); }, ""))
+      ->check(whole_from(least));
 }
 template CLI::Option* add_bytes_flag(CLI::App*, const char*, int64_t&, const char*, int64_t);
 template CLI::Option* add_bytes_flag(CLI::App*, const char*, uint64_t&, const char*, int64_t);

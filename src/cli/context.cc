@@ -70,6 +70,9 @@ Result<ContextChoice> choose_context(const adapt::LoadedModel& loaded, const Con
   const int64_t most = std::min(declared.value_or(planner::kLongestContext), planner::kLongestContext);
   choice.largest = planner::largest_context(states, choice.state_bytes, 1, step, most);
   const std::string room = std::to_string(std::max<int64_t>(0, choice.state_bytes));
+  if ((choice.largest < 1 || choice.state_bytes < 1) && wish.state_bytes > 0) {
+    return invalid_argument("--state-bytes " + room + ": the state of one token needs " + state_of(1) + " bytes");
+  }
   if (choice.largest < 1 || choice.state_bytes < 1) {
     return out_of_memory("the state of one token needs " + state_of(1) + " bytes, " + room +
                          " are available beside the model");

@@ -24,9 +24,9 @@ struct ContextChoice {
   std::string note;         // why the context is shorter than the model's; empty: it is not
 };
 
-// Errors: kInvalidArgument for more bytes than there are (both numbers), and for a context that the model does not know
-// or that does not fit (needed and available bytes, and the longest that fits), kOutOfMemory where not even one token's
-// state fits.
+// Errors: kInvalidArgument for more bytes than there are (both numbers) or fewer than one token needs (both), and for a
+// context that the model does not know or that does not fit (needed and available bytes, and the longest that fits),
+// kOutOfMemory where not even one token's state fits into what is free.
 Result<ContextChoice> choose_context(const adapt::LoadedModel& loaded, const ContextWish& wish);
 
 }  // namespace firstlight::cli

@@ -37,6 +37,9 @@ void Completion::start(const ApiRequest& request, std::vector<PreparedPrompt> pr
            .created_unix_s = static_cast<int64_t>(std::time(nullptr)),
            .logprobs = request.logprobs,
            .include_usage = request.include_usage};
+  if (!prompts.empty() && prompts.front().constraint) {
+    mask_field_ = request.constraint_field.empty() ? "tools" : request.constraint_field;
+  }
   parts_.reserve(prompts.size() * static_cast<size_t>(request.num_choices));
   for (const PreparedPrompt& prompt : prompts) {
     num_prompt_tokens_ += static_cast<int64_t>(prompt.ids.size());
@@ -82,7 +85,14 @@ void Completion::on_event(size_t index, const request::TokenEvent& event) {
   part.drafted_tokens = event.drafted_tokens;
   part.accepted_tokens = event.accepted_tokens;
   part.whole.evicted_tokens = std::max(part.whole.evicted_tokens, event.evicted_tokens);
-  if (part.choice.is_done() || ends_badly(event)) return;
+  if (part.choice.is_done()) return;
+  // What was taken and then turns out to be wrong is a constraint that cannot be followed.
+  if (event.finish == FinishReason::kError && event.error.code() == StatusCode::kInvalidArgument &&
+      !mask_field_.empty()) {
+    fail(bad_field(mask_field_, event.error.message()));
+    return;
+  }
+  if (ends_badly(event)) return;
   if (event.token) time_token(part);
   if (streams_ && !stream_begun_) begin_stream();
   ChoicePiece piece = part.choice.push(event);

@@ -38,6 +38,7 @@ class Completion final : public Answer {
   AnswerHead head_;
   bool streams_ = false;
   std::vector<Part> parts_;
+  std::string mask_field_;  // what asked for the constraint; "" where there is none
   int64_t choices_per_prompt_ = 1;
   int64_t num_prompt_tokens_ = 0;
   size_t num_open_ = 0;  // choices without a finish

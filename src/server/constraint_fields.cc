@@ -151,6 +151,11 @@ Json as_part(const text::grammar::ConstraintSpec& spec) {
   return Json();
 }
 
+// The field of the i-th tool that may be called: its place among all that were sent.
+std::string parameters_field(const ApiRequest& request, size_t i) {
+  return "tools[" + std::to_string(request.tool_places[i]) + "].function.parameters";
+}
+
 // A fault in one tool is told with the tool's place.
 ApiError tool_error(const ApiRequest& request, const Status& status) {
   ApiError error = to_api_error(status);
@@ -159,7 +164,7 @@ ApiError tool_error(const ApiRequest& request, const Status& status) {
   for (size_t i = 0; i < request.tools.size(); ++i) {
     const std::string whose = "tool '" + request.tools[i]["function"]["name"].get<std::string>() + "'";
     if (error.message.find(whose) == std::string::npos) continue;
-    error.param = "tools[" + std::to_string(i) + "].function.parameters";
+    error.param = parameters_field(request, i);
     break;
   }
   error.message = error.param + ": " + error.message;
@@ -171,6 +176,23 @@ ApiError constraint_error(const ApiRequest& request, const Status& status) {
   error.http_status = 400;
   error.message = request.constraint_field + ": " + error.message;
   error.param = request.constraint_field;
+  return error;
+}
+
+// A structure that nothing matches is the fault of the first tool whose arguments nothing matches, if there is one.
+ApiError frame_error(text::grammar::ConstraintCompiler& compiler, const ApiRequest& request, const Status& status) {
+  if (!request.tools.is_array()) return constraint_error(request, status);
+  ApiError error = tool_error(request, status);
+  for (size_t i = 0; i < request.tools.size() && error.param == "tools"; ++i) {
+    const Json& function = request.tools[i]["function"];
+    const bool is_asked = request.tool_choice != ToolChoice::kNamed || function["name"] == request.named_tool;
+    const auto schema = function.find("parameters");
+    if (!is_asked || schema == function.end() || !schema->is_object()) continue;
+    if (const auto alone = compiler.compile({Kind::kJsonSchema, dump_json(*schema)}); !alone.ok()) {
+      error.param = parameters_field(request, i);
+      error.message = error.param + ": " + alone.status().message();
+    }
+  }
   return error;
 }
 
@@ -224,7 +246,7 @@ ApiError compile_constraints(text::grammar::ConstraintCompiler& compiler, const 
     prompt.constraint = alone;
     if (!prompt.frame) continue;
     auto compiled = compiler.compile(*prompt.frame);
-    if (!compiled.ok()) return tool_error(request, compiled.status());
+    if (!compiled.ok()) return frame_error(compiler, request, compiled.status());
     prompt.constraint = std::move(*compiled);
   }
   return {};

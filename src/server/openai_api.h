@@ -51,7 +51,8 @@ struct ApiRequest {
 
   // Chat.
   Json messages = Json::array();
-  Json tools;  // an array or null: those that may be called
+  Json tools;                       // an array or null: those that may be called,
+  std::vector<size_t> tool_places;  // and the place of each among those that were sent
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;                  // of kNamed
   Json said_tool_choice, response_format;  // as the client says them, for prompts that tell the model; or null

@@ -2,6 +2,7 @@
 #include "server/tool_fields.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "server/openai_api.h"
@@ -115,8 +116,11 @@ class ToolChoiceReader {
       }
     }
     request_.tools = Json::array();
-    for (const Json& tool : tools_) {
-      if (wanted.count(tool["function"]["name"].get<std::string>()) > 0) request_.tools.push_back(tool);
+    request_.tool_places.clear();
+    for (size_t i = 0; i < tools_.size(); ++i) {
+      if (wanted.count(tools_[i]["function"]["name"].get<std::string>()) == 0) continue;
+      request_.tools.push_back(tools_[i]);
+      request_.tool_places.push_back(i);
     }
   }
 
@@ -141,6 +145,8 @@ void read_tools(FieldReader& fields, ApiRequest& request) {
   }
   if (!fields.ok()) return;
   if (!tools->empty()) request.tools = *tools;
+  request.tool_places.resize(tools->size());
+  std::iota(request.tool_places.begin(), request.tool_places.end(), size_t{0});
   if (choice == nullptr) return;
   request.said_tool_choice = *choice;
   ToolChoiceReader(fields, request, *tools, names).read(*choice);

@@ -431,6 +431,19 @@ TEST_F(ApiServiceTest, AFaultOfTheEngineBeforeTheFirstTokenHasAStatusOfItsOwn) {
   EXPECT_EQ(post("/v1/chat/completions", chat(""))->status, 400);
 }
 
+TEST_F(ApiServiceTest, AConstraintThatCannotBeFollowedIsTheFaultOfItsField) {
+  generator.step_status = invalid_argument("too ambiguous");
+  for (const std::string path : {"chat/", ""}) {
+    const std::string prompt = path.empty() ? R"({"prompt": "a", "guided_grammar": "root ::= \"a\""})"
+                                            : chat(R"("guided_grammar": "root ::= \"a\"")");
+    const auto exchange = post("/v1/" + path + "completions", prompt);
+    EXPECT_EQ(exchange->status, 400);
+    EXPECT_EQ(json(exchange)["error"]["param"], "guided_grammar");
+    EXPECT_EQ(json(exchange)["error"]["message"], "guided_grammar: too ambiguous");
+  }
+  EXPECT_TRUE(json(post("/v1/chat/completions", chat("")))["error"]["param"].is_null());
+}
+
 TEST_F(ApiServiceTest, AFaultInMidStreamIsSaidInTheStream) {
   const auto exchange = begin("POST", "/v1/chat/completions", chat(R"("stream": true, "n": 2)"));
   generator.step();

@@ -173,6 +173,17 @@ TEST(ConstraintFields, AChatIsHeldToItBehindThoughtsOrToCalls) {
       << "text or calls";
   const std::string bad = begins("mistral", tools + R"(, "tool_choice": "required")");
   EXPECT_TRUE(bad.starts_with("tools[1].function.parameters: ") && bad.find("multipleOf") != std::string::npos) << bad;
+  const auto two = [](const std::string& one, const std::string& other) {
+    const std::string f = R"({"type": "function", "function": {"name": ")", p = R"(", "parameters": )";
+    return R"("tools": [)" + f + "f" + p + one + "}}, " + f + "g" + p + other + "}}]";
+  };
+  const std::string none = R"({"type": "object", "properties": {"x": false}, "required": ["x"]})";
+  const std::string required = R"(, "tool_choice": "required")";
+  const std::string g = R"("tools": [{"type": "function", "function": {"name": "g"}}]}})";
+  const std::string one_g = R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", )" + g;
+  EXPECT_EQ(begins("mistral", two("{}", none) + one_g).find("tools[1].function.parameters: tools[1].function"), 0u);
+  EXPECT_EQ(begins("mistral", two(none, none) + required).find("tools[0].function.parameters: tools[0].function"), 0u);
+  EXPECT_EQ(begins("mistral", two("{}", none) + required, "</think>"), "[") << "the other one can be called";
   EXPECT_TRUE(begins("think", tools + named).starts_with("tool_choice: "));
   EXPECT_TRUE(begins("think", tools + R"(, "guided_regex": "ab")").starts_with("tools: "));
 }
