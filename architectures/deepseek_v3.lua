@@ -10,5 +10,5 @@ return architecture {
   parameters = function(c) return std.deepseek.parameters(c, { default_dense = 0 }) end,
   state = function(p) return { kv = std.deepseek.state(p) } end,
   forward = std.deepseek.forward,
-  predict = std.deepseek.predict,
+  predict = std.deepseek.predicts(),
 }

@@ -46,7 +46,7 @@ return architecture {
     return { logits = std.head.logits(x, w, p, batch, embedding) }
   end,
 
-  predict = std.predict.nextn(state, function(x, l, p, batch)
+  predict = std.predict.nextn(function(p) return { kv = state(p) } end, function(x, l, p, batch)
     return through_layer(x, l, p, batch, 0, p.layers >= p.first_sparse)
   end),
 }

@@ -38,4 +38,10 @@ return architecture {
       return chosen
     end)
   end,
+
+  predict = std.deepseek.predicts(function(p) return { index = append { k = { 1, p.index.dim } } } end, function(p, batch)
+    return function(x, low, scope, layer)
+      return std.indexer.lightning(x, low, scope:scope "indexer", p, batch, batch.state.index[layer])
+    end
+  end),
 }

@@ -46,6 +46,25 @@ local function read_attention(c, p)
   p.sliding.window = function() return size end
 end
 
+local function log(g, layers)
+  return append { layers = layers, window = g.window, k = { g.kv_heads, g.head_dim }, v = { g.kv_heads, g.v_dim } }
+end
+
+local function kind(p, sliding)
+  return function(i) return p.is_sliding[i] == sliding end
+end
+
+-- The first of the layers that predict, windowed and dense; the others, for tokens further on, are not run.
+local prediction = std.predict.head {
+  scope = function(_, w) return w:scope "model.mtp.layers.0" end,
+  enorm = "enorm", hnorm = "hnorm", join = "eh_proj", last = "final_layernorm", goes_on_normed = true,
+  state = function(p) return { sliding_attention = log(p.sliding) } end,
+  layer = function(x, l, p, batch)
+    x = x + std.attention.gqa(std.norm.rms(x, l, "input_layernorm", p), l:scope "self_attn", p.sliding, batch, 0)
+    return x + std.mlp.glu(std.norm.rms(x, l, "pre_mlp_layernorm", p), l:scope "mlp", p)
+  end,
+}
+
 return architecture {
   matches = {
     model_type = { "mimo_v2_flash", "mimo_v2" }, architectures = { "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM" },
@@ -64,13 +83,7 @@ return architecture {
   end,
 
   state = function(p)
-    local function log(g, sliding)
-      return append {
-        layers = function(i) return p.is_sliding[i] == sliding end, window = g.window,
-        k = { g.kv_heads, g.head_dim }, v = { g.kv_heads, g.v_dim },
-      }
-    end
-    return { full_attention = log(p.full, false), sliding_attention = log(p.sliding, true) }
+    return { full_attention = log(p.full, kind(p, false)), sliding_attention = log(p.sliding, kind(p, true)) }
   end,
 
   forward = function(p, w, batch)
@@ -86,4 +99,6 @@ return architecture {
     std.head.skip_prediction_layers(w, 0, 0, "model.mtp.layers")
     return { logits = std.head.logits(x, w, p, batch, embedding) }
   end,
+
+  predict = prediction,
 }

@@ -7,27 +7,40 @@ local words = {
   mamba = "M", linear_attention = "M", attention = "*", full_attention = "*", moe = "E", mlp = "-",
 }
 
--- The kind of each layer: a list of words, or a letter for each.
-local function layer_kinds(c)
-  local kinds, list = {}, c:list("layers_block_type", nil)
-  if list then
-    c:waive("hybrid_override_pattern", "layers_block_type states the kind of each layer")
-    for i = 0, #list - 1 do
-      kinds[i + 1] = words[list[i]] or unsupported("layers_block_type[" .. i .. "]: found " .. tostring(list[i]))
-    end
-  else
-    local pattern = c:string "hybrid_override_pattern"
-    for i = 1, #pattern do
-      kinds[i] = pattern:sub(i, i)
-      if not kinds[i]:match "^[M*E-]$" then unsupported("hybrid_override_pattern: found " .. kinds[i]) end
-    end
+-- Kinds of layers, a letter each: from a list of words, or from a string of letters.
+local function letters(list, list_key, pattern, pattern_key)
+  local kinds = {}
+  for i = 0, list and #list - 1 or -1 do
+    kinds[i + 1] = words[list[i]] or unsupported(list_key .. "[" .. i .. "]: found " .. tostring(list[i]))
   end
+  for letter in (list and "" or pattern):gmatch "." do
+    if not letter:match "^[M*E-]$" then unsupported(pattern_key .. ": found " .. letter) end
+    kinds[#kinds + 1] = letter
+  end
+  return kinds
+end
+
+-- The number of layers, and where(kind): whether a layer is of that kind.
+local function layer_kinds(c)
+  local list = c:list("layers_block_type", nil)
+  if list then c:waive("hybrid_override_pattern", "layers_block_type states the kind of each layer") end
+  local kinds = letters(list, "layers_block_type", not list and c:string "hybrid_override_pattern", "hybrid_override_pattern")
   local stated = c:count("num_hidden_layers", nil)
   if stated and stated ~= #kinds then error("num_hidden_layers: found " .. stated .. " beside " .. #kinds .. " kinds of layers") end
   local function where(kind)
     return function(i) return kinds[i + 1] == kind end
   end
   return #kinds, where
+end
+
+-- The layers of the head that predicts: none where the config has no such head.
+local function prediction_kinds(c)
+  local count, list = c:int("num_nextn_predict_layers", 0), c:list("mtp_layers_block_type", nil)
+  local pattern = c:string("mtp_hybrid_override_pattern", "*E")
+  for _, key in ipairs { "num_nextn_predict_layers", "mtp_layers_block_type", "mtp_hybrid_override_pattern" } do
+    c:waive(key, "extra prediction layers are not run")
+  end
+  return count > 0 and letters(list, "mtp_layers_block_type", pattern, "mtp_hybrid_override_pattern") or {}
 end
 
 local function waive_idle(c)
@@ -37,9 +50,6 @@ local function waive_idle(c)
   for _, key in ipairs { "norm_eps", "rms_norm_eps" } do c:waive(key, "layer_norm_epsilon is the one that is used") end
   for _, key in ipairs { "num_logits_to_keep", "use_mamba_kernels", "moe_shared_expert_overlap" } do
     c:waive(key, "a setting of another program")
-  end
-  for _, key in ipairs { "num_nextn_predict_layers", "mtp_layers_block_type", "mtp_hybrid_override_pattern" } do
-    c:waive(key, "extra prediction layers are not run")
   end
   c:waive("mamba_ssm_cache_dtype", "states are float32 here")
   c:waive("expand", "mamba_num_heads and mamba_head_dim state the width")
@@ -69,6 +79,39 @@ local function experts(x, w, p)
   return y + std.mlp.plain(x, w:scope "shared_experts", p, p.shared_width)
 end
 
+-- x after a layer of that kind whose scope is l; i: its place in the states.
+local function through_layer(x, l, p, batch, i, kind)
+  local h, m = std.norm.rms(x, l, "norm", p), l:scope "mixer"
+  if kind == "M" then return x + std.mixer.mamba2(h, m, p, batch, i) end
+  if kind == "*" then return x + std.attention.gqa(h, m, p, batch, i) end
+  return x + (kind == "E" and experts(h, m, p) or std.mlp.plain(h, m, p, p.intermediate))
+end
+
+local function log(p, layers)
+  return append { layers = layers, k = { p.kv_heads, p.head_dim }, v = { p.kv_heads, p.head_dim } }
+end
+
+local prediction = std.predict.head {
+  scope = function(p, w)
+    if #p.prediction == 0 then unsupported "the config has no layers that predict further tokens" end
+    for _, kind in ipairs(p.prediction) do
+      if kind == "M" then unsupported "a Mamba layer among those that predict further tokens" end
+      if kind == "E" and not p.experts then unsupported "experts in the layers that predict alone" end
+    end
+    return w:scope "mtp"
+  end,
+  enorm = "layers.0.enorm", hnorm = "layers.0.hnorm", join = "layers.0.eh_proj", goes_on_normed = true,
+  last = function(p) return "layers." .. #p.prediction - 1 .. ".final_layernorm" end,
+  state = function(p)
+    return { kv = log(p, function(i) return p.prediction[i + 1] == "*" end) }
+  end,
+  layer = function(x, l, p, batch)
+    for i, kind in ipairs(p.prediction) do x = through_layer(x, l:scope("layers." .. i - 1), p, batch, i - 1, kind) end
+    return x
+  end,
+  embedding = function(p, w) return w("backbone.embeddings.weight", { p.vocab, p.hidden }) end,
+}
+
 return architecture {
   matches = { model_type = { "nemotron_h" }, architectures = { "NemotronHForCausalLM" } },
 
@@ -90,12 +133,13 @@ return architecture {
     p.intermediate = c:count "intermediate_size"
     if not std.kinds.any(layers, where "-") then c:waive("intermediate_size", "no layer is a plain feed-forward") end
     read_experts(c, p)
+    p.prediction = prediction_kinds(c)
     return p
   end,
 
   state = function(p)
     return {
-      kv = append { layers = p.where "*", k = { p.kv_heads, p.head_dim }, v = { p.kv_heads, p.head_dim } },
+      kv = log(p, p.where "*"),
       mixer = std.mixer.mamba2_state(p.ssm, p.where "M"),
     }
   end,
@@ -105,19 +149,12 @@ return architecture {
     local embedding = model("embeddings.weight", { p.vocab, p.hidden })
     local x = gather_rows(embedding, batch.tokens)
     for i = 0, p.layers - 1 do
-      local l = model:scope("layers." .. i)
-      local h, m = std.norm.rms(x, l, "norm", p), l:scope "mixer"
-      if p.where "M"(i) then
-        x = x + std.mixer.mamba2(h, m, p, batch, i)
-      elseif p.where "*"(i) then
-        x = x + std.attention.gqa(h, m, p, batch, i)
-      elseif p.where "E"(i) then
-        x = x + experts(h, m, p)
-      else
-        x = x + std.mlp.plain(h, m, p, p.intermediate)
-      end
+      local kind = p.where "M"(i) and "M" or p.where "*"(i) and "*" or p.where "E"(i) and "E" or "-"
+      x = through_layer(x, model:scope("layers." .. i), p, batch, i, kind)
     end
     w:waive_layers("mtp.layers", 0, 63, "extra prediction layers are not run")
     return { logits = std.head.logits(x, w, p, batch, embedding, model) }
   end,
+
+  predict = prediction,
 }

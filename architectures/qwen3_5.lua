@@ -48,6 +48,7 @@ return architecture {
   end,
 
   state = std.qwen_next.state,
+  predict = std.qwen_next.predict,
 
   forward = function(p, w, batch)
     local model, top = std.head.scopes(w)

@@ -18,6 +18,7 @@ return architecture {
   end,
 
   state = std.qwen_next.state,
+  predict = std.qwen_next.predict,
 
   forward = function(p, w, batch)
     std.qwen_next.skip_prediction_layers(w, 1, p.layers)

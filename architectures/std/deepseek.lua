@@ -98,9 +98,17 @@ end
 
 function deepseek.state(p) return append { latent = { 1, p.kv_rank + p.rope_dim } } end
 
--- The layer behind the last, which predicts: sparse as that is.
-deepseek.predict = predict.nextn(deepseek.state, function(x, l, p, batch)
-  return through_layer(x, l, p, batch, 0, p.sparse[p.layers - 1])
-end)
+-- The layer behind the last, which predicts: sparse as that is. more(p): what it has of states beside deepseek.state;
+-- select_of(p, batch): as forward's select.
+function deepseek.predicts(more, select_of)
+  local function state(p)
+    local states = more and more(p) or {}
+    states.kv = deepseek.state(p)
+    return states
+  end
+  return predict.nextn(state, function(x, l, p, batch)
+    return through_layer(x, l, p, batch, 0, p.sparse[p.layers - 1], select_of and select_of(p, batch))
+  end)
+end
 
 return deepseek

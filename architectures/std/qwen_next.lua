@@ -2,7 +2,7 @@
 -- What Qwen3-Next and Qwen3.5 have in common: the sizes of both kinds of layers, and the stack itself.
 local attention, config, head, kinds = require "std.attention", require "std.config", require "std.head", require "std.kinds"
 local mixer, mlp, moe, norm, rope = require "std.mixer", require "std.mlp", require "std.moe", require "std.norm", require "std.rope"
-local activation = require "std.activation"
+local activation, predict = require "std.activation", require "std.predict"
 local qwen = {}
 
 -- outer: the config that holds c, if any.
@@ -37,17 +37,20 @@ function qwen.state(p)
   }
 end
 
+-- x after a layer whose scope is l; i: its place in the states.
+local function through_layer(x, l, p, batch, i, full, sparse)
+  local h = norm.rms(x, l, "input_layernorm", p)
+  x = x + (full and attention.gqa or mixer.gdn)(h, l:scope(full and "self_attn" or "linear_attn"), p, batch, i)
+  h = norm.rms(x, l, "post_attention_layernorm", p)
+  return x + (sparse and moe.with_gated_shared or mlp.glu)(h, l:scope "mlp", p)
+end
+
 -- top and model: the scopes of lm_head and of the layers.
 function qwen.logits(p, top, model, batch)
   local embedding = model("embed_tokens.weight", { p.vocab, p.hidden })
   local x = gather_rows(embedding, batch.tokens)
   for i = 0, p.layers - 1 do
-    local l = model:scope("layers." .. i)
-    local h = norm.rms(x, l, "input_layernorm", p)
-    x = x + (p.is_full(i) and attention.gqa(h, l:scope "self_attn", p, batch, i)
-      or mixer.gdn(h, l:scope "linear_attn", p, batch, i))
-    h = norm.rms(x, l, "post_attention_layernorm", p)
-    x = x + (p.is_sparse(i) and moe.with_gated_shared or mlp.glu)(h, l:scope "mlp", p)
+    x = through_layer(x, model:scope("layers." .. i), p, batch, i, p.is_full(i), p.is_sparse(i))
   end
   return head.logits(x, top, p, batch, embedding, model)
 end
@@ -62,5 +65,21 @@ function qwen.skip_prediction_layers(w, count, layers)
     w:waive("mtp." .. name .. ".weight", reason)
   end
 end
+
+-- One layer of gated attention, whatever the layers before it are. Without experts it is as wide as the model's dense layers.
+qwen.predict = predict.head {
+  scope = function(_, w) return w:scope "mtp" end,
+  enorm = "pre_fc_norm_embedding", hnorm = "pre_fc_norm_hidden", join = "fc", last = "norm", goes_on_normed = true,
+  state = function(p) return { kv = append { k = { p.kv_heads, p.head_dim }, v = { p.kv_heads, p.head_dim } } } end,
+  layer = function(x, l, p, batch)
+    local own = l:scope "layers.0"
+    return through_layer(x, own, p, batch, 0, true, own:has "mlp.gate.weight")
+  end,
+  embedding = function(p, w) return head.scopes(w)("embed_tokens.weight", { p.vocab, p.hidden }) end,
+  output = function(p, w)
+    local _, top = head.scopes(w)
+    return top("lm_head.weight", { p.vocab, p.hidden })
+  end,
+}
 
 return qwen

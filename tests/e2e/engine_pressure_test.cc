@@ -480,7 +480,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EnginePressure,
                          testing::Values("llama", "gemma3", "deepseek_v3", "qwen3_next", "mamba2", "deepseek_v4",
                                          "deepseek_v32", "kimi_linear", "gemma4_shared", "lfm2", "llama+evict",
                                          "qwen3_next+evict", "gemma3+int8", "deepseek_v3+int4",
-                                         "deepseek_v3_no_q_lora+heads", "glm4_moe+heads"),
+                                         "deepseek_v3_no_q_lora+heads", "glm4_moe+heads", "qwen3_next+heads"),
                          [](const auto& model) {
                            std::string name = model.param;
                            std::replace(name.begin(), name.end(), '+', '_');

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heads that predict further tokens: their logits against an independent computation (tools/golden/prediction.py), what
 // a load with them uses of a checkpoint, and what the engine makes of their guesses: always right where the model is
-// made so that they must be, next to none where they never are. That no text depends on them is engine_pressure_test's.
+// made so that they must be, next to none where they never are. No text depends on them: here with each family, under
+// pressure in engine_pressure_test.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -94,7 +95,9 @@ TEST_P(Heads, GiveWhatAnIndependentComputationGives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Heads,
-                         testing::Combine(testing::Values(kLatent, "glm4_moe"),
+                         testing::Combine(testing::Values(kLatent, "glm4_moe", "deepseek_v32", "glm_moe_dsa",
+                                                          "qwen3_next", "qwen3_5", "qwen3_5_moe", "mimo_v2",
+                                                          "nemotron_h"),
                                           testing::Values(catalog::Backend::kReference, catalog::Backend::kCpu)),
                          [](const auto& one) {
                            const bool cpu = std::get<1>(one.param) == catalog::Backend::kCpu;
@@ -207,6 +210,53 @@ TEST(Drafting, WhatIsForeseenTakesAQuarterOfTheSteps) {
   EXPECT_LE(drafted.steps, 128 / 4 + 8);
   EXPECT_GE(plain.steps, 128);
 }
+
+// In pages of four rows, guesses taken back or not: the text that there is without any.
+class Guessing : public testing::TestWithParam<const char*> {};
+
+TEST_P(Guessing, ChangesNoText) {
+  const auto model = load(adapt::golden_path(GetParam()), catalog::Backend::kReference);
+  ASSERT_NE(model, nullptr);
+  std::vector<request::Request> requests;
+  for (const int first : {5, 9, 17}) {
+    request::Request request{.prompt = {first, 9, 17, 30, 2, 44, 8, 21, 40, 3, 12}, .max_tokens = 24};
+    request.sampling.temperature = requests.size() == 2 ? 1 : 0;
+    request.sampling.seed = 3;
+    if (requests.empty()) request.sampling.logit_bias = {{7, 100}};  // 7 7 7 …
+    requests.push_back(request);
+  }
+  const auto texts = [&](int64_t draft_tokens, double& drafted) {
+    Metrics metrics;
+    const auto counts = engine::EngineMetrics::in(metrics);
+    const engine::EngineOptions options{
+        .max_context = 64, .max_sequences = 1, .page_rows = 4, .draft_tokens = draft_tokens};
+    const auto engine =
+        engine::Engine::create(*model->executor, options, counts, draft_tokens > 0 ? model->predictor.get() : nullptr);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<Ids> found(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_TRUE((*engine)
+                      ->submit(requests[i],
+                               [&text = found[i]](const request::TokenEvent& event) {
+                                 if (event.token) text.push_back(*event.token);
+                               })
+                      .ok());
+    }
+    while ((*engine)->step()) continue;
+    drafted = counts.drafted_tokens.value();
+    return found;
+  };
+  double none = 0, some = 0;
+  const auto wanted = texts(0, none);
+  EXPECT_EQ(texts(3, some), wanted);
+  EXPECT_EQ(wanted[0].size(), 24u);
+  EXPECT_EQ(none, 0);
+  EXPECT_GE(some, 3) << "a guess of each at least";
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Guessing,
+                         testing::Values("glm4_moe", "deepseek_v32", "glm_moe_dsa", "qwen3_next", "qwen3_5",
+                                         "qwen3_5_moe", "mimo_v2", "nemotron_h"));
 
 // Random weights: the head knows nothing of the model.
 TEST(Drafting, WhatIsNeverRightIsHardlyTried) {

@@ -25,7 +25,7 @@ class Case:
     scale: float = 1.0  # multiplies the spread of every matrix
     routing: float = 1e-3  # smallest margin of a routing decision; larger where bfloat16 would turn one
     patch_config: dict = dataclasses.field(default_factory=dict)  # keys of real releases that `transformers` drops
-    prediction_layer: bool = False  # add the tensors of a next-token prediction layer behind the last layer
+    prediction_layer: str = ""  # add the tensors of a head that predicts further tokens, by a word of prediction_layers.py
     drop_config: tuple = ()  # keys that the patched config leaves out
     rename: tuple = ()  # (pattern, text or function): names in the files that differ from what the library writes
     zero_centred: str = ""  # a pattern: norm weights that the files store as weight - 1

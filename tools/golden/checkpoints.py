@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 
 import dense_cases
 import drawn_cases
+import prediction_layers
 import quantised_cases
 import recurrent_cases
 import reference
@@ -147,7 +148,7 @@ def write_checkpoint(case, weights, folder):
         tensors = weights.files
         config["quantization_config"] = weights.quantisation
     if case.prediction_layer:
-        tensors.update(prediction_layer(case, tensors))
+        tensors.update(prediction_layers.tensors_of(case, tensors))
     if case.storage == "bfloat16":
         keep = ("e_score_correction_bias", "weight_scale_inv", *DERIVED)
         tensors = {n: t.bfloat16() if t.dtype == torch.float32 and not n.endswith(keep) else t
@@ -162,19 +163,6 @@ def write_checkpoint(case, weights, folder):
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "config.old.json").write_text(json.dumps(old_spelling(config), indent=2) + "\n")
     save_file({n: t.contiguous() for n, t in sorted(tensors.items())}, folder / "model.safetensors", {"format": "pt"})
-
-
-def prediction_layer(case, tensors):
-    """A layer at index num_hidden_layers with the extra tensors of DeepSeek-V3's next-token prediction."""
-    last, new = (f"model.layers.{case.config['num_hidden_layers'] - back}." for back in (1, 0))
-    extra = {n.replace(last, new): t.flip(0) for n, t in tensors.items() if n.startswith(last)}
-    hidden = case.config["hidden_size"]
-    extra.update({new + "enorm.weight": torch.full((hidden,), 0.9), new + "hnorm.weight": torch.full((hidden,), 1.1),
-                  new + "eh_proj.weight": tensors["lm_head.weight"][:hidden].repeat(1, 2) * 0.5,
-                  new + "shared_head.norm.weight": torch.full((hidden,), 1.2),
-                  new + "shared_head.head.weight": tensors["lm_head.weight"].clone(),
-                  new + "embed_tokens.weight": tensors["model.embed_tokens.weight"].clone()})
-    return extra
 
 
 def write_golden(case, found, difference, stepped, folder):

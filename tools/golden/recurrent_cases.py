@@ -22,8 +22,8 @@ ROTATED = r"(input_layernorm|post_attention_layernorm|q_norm|k_norm|language_mod
 def qwen3_next_cases():
     config = {**TINY, **DELTA, **SPARSE, "head_dim": 16, "rope_parameters": QUARTER}
     yield Case("qwen3_next", "qwen3_next", "Qwen3NextConfig", {**config, **SMALL, "num_hidden_layers": 4},
-               "three gated delta layers, one gated attention layer, experts and a gated shared expert",
-               capture=True, zero_centred=ROTATED)
+               "three gated delta layers, one gated attention layer, experts and a gated shared expert; a prediction layer",
+               capture=True, zero_centred=ROTATED, prediction_layer="qwen")
     yield Case("qwen3_next_dense", "qwen3_next", "Qwen3NextConfig",
                {**config, "num_hidden_layers": 3, "mlp_only_layers": [0], "norm_topk_prob": False, "head_dim": 12,
                 "layer_types": ["full_attention", "linear_attention", "linear_attention"], "attention_bias": True,
@@ -45,8 +45,9 @@ def qwen3_5_cases():
                     mamba_ssm_dtype="float32", full_attention_interval=4)
     yield Case("qwen3_5", "qwen3_5", "Qwen3_5Config",
                dict(text_config={**text, **released}, vision_config=VISION, tie_word_embeddings=False, **IDS),
-               "the text model inside the multimodal config, separate projections; text alone is computed",
-               class_name="Qwen3_5ForConditionalGeneration", capture=True, storage="bfloat16", zero_centred=ROTATED)
+               "the text model inside the multimodal config, separate projections; text alone is computed; a "
+               "prediction layer", class_name="Qwen3_5ForConditionalGeneration", capture=True, storage="bfloat16",
+               zero_centred=ROTATED, prediction_layer="qwen")
     yield Case("qwen3_5_text", "qwen3_5", "Qwen3_5TextConfig",
                {**text, "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"],
                 "attention_bias": True, "tie_word_embeddings": True},
@@ -55,8 +56,8 @@ def qwen3_5_cases():
     yield Case("qwen3_5_moe", "qwen3_5_moe", "Qwen3_5MoeConfig",
                dict(text_config={**moe, **released, "num_hidden_layers": 4},
                     vision_config={**VISION, "out_hidden_size": 24}, tie_word_embeddings=False, **IDS),
-               "experts stacked in one tensor, a gated shared expert, inside the multimodal config",
-               class_name="Qwen3_5MoeForConditionalGeneration", capture=True, zero_centred=ROTATED)
+               "experts stacked in one tensor, a gated shared expert, inside the multimodal config; a prediction layer",
+               class_name="Qwen3_5MoeForConditionalGeneration", capture=True, zero_centred=ROTATED, prediction_layer="qwen")
 
 
 # The library writes the dense layers under the name of the sparse ones; releases do not.
@@ -105,9 +106,10 @@ def nemotron_h_cases():
               "n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
               "moe_shared_expert_intermediate_size": 16, "routed_scaling_factor": 2.5}
     yield Case("nemotron_h", "nemotron_h", "NemotronHConfig",
-               {**config, "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "linear_attention"]},
-               "one mixer per block: state space, experts, attention without positions, plain feed-forward",
-               capture=True, storage="bfloat16")
+               {**config, "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "linear_attention"],
+                "num_nextn_predict_layers": 1},
+               "one mixer per block: state space, experts, attention without positions, plain feed-forward; two blocks that "
+               "predict", capture=True, storage="bfloat16", prediction_layer="nemotron")
     yield Case("nemotron_h_latent", "nemotron_h", "NemotronHConfig",
                {**config, "layers_block_type": ["moe", "linear_attention", "full_attention"], "moe_latent_size": 20,
                 "n_group": 3, "topk_group": 2, "norm_topk_prob": False, "use_conv_bias": False,

@@ -65,7 +65,7 @@ def deepseek_cases():
                {**DEEPSEEK, "q_lora_rank": None, "rope_parameters": plain, "num_hidden_layers": 2,
                 "n_shared_experts": 2, "norm_topk_prob": False, "num_nextn_predict_layers": 1},
                "queries without a latent, plain rope, two shared experts, weights not renormalised, and a prediction "
-               "layer at index num_hidden_layers that the main model must leave out", prediction_layer=True,
+               "layer at index num_hidden_layers that the main model must leave out", prediction_layer="nextn",
                storage="bfloat16")
     yield Case("deepseek_v3_half", "deepseek_v3", "DeepseekV3Config",
                {**DEEPSEEK, "rope_interleave": False, "attention_bias": True, "num_hidden_layers": 2,
@@ -120,7 +120,7 @@ def glm4_moe_cases():
     yield Case("glm4_moe", "glm4_moe", "Glm4MoeConfig",
                {**GLM, "attention_bias": True, "use_qk_norm": True, "num_nextn_predict_layers": 1},
                "biases, norms on q and k, half of a head turned, a prediction layer to leave out", storage="bfloat16",
-               prediction_layer=True)
+               prediction_layer="nextn")
     yield Case("glm4_moe_groups", "glm4_moe", "Glm4MoeConfig",
                {**GLM, "num_hidden_layers": 2, "n_group": 4, "topk_group": 2, "n_shared_experts": 2, "norm_topk_prob": False,
                 "num_nextn_predict_layers": 0}, "no norms on q and k, groups, weights not renormalised", storage="bfloat16")
@@ -170,8 +170,8 @@ def mimo_v2_cases():
                 "attention_value_scale": 0.6, "attention_bias": True,
                 "rope_parameters": {"full_attention": {**share, "rope_theta": 5000000.0},
                                     "sliding_attention": {**share, "rope_theta": 10000.0}}},
-               "full and windowed layers with kv heads and ropes of their own, narrow values, sinks; first layer dense",
-               storage="bfloat16", routing=4e-3)
+               "full and windowed layers with kv heads and ropes of their own, narrow values, sinks; first layer dense; "
+               "two prediction layers", storage="bfloat16", routing=4e-3, prediction_layer="mimo")
 
 
 def llama4_cases():
@@ -210,14 +210,16 @@ def deepseek_v32_cases():
                {**DSA, "n_group": 4, "topk_group": 2,
                 "rope_parameters": {**YARN, "mscale": 0.8, "mscale_all_dim": 1.2}},
                "an indexer in each layer that leaves most of the prompt out, its rope in halves, that of the attention "
-               "interleaved", prompt_length=28, patch_config=RELEASE)
+               "interleaved; a prediction layer with one of its own", prompt_length=28, prediction_layer="nextn",
+               patch_config={**RELEASE, "num_nextn_predict_layers": 1})
 
 
 def glm_moe_dsa_cases():
     yield Case("glm_moe_dsa", "glm_moe_dsa", "GlmMoeDsaConfig",
-               {**DSA, "num_hidden_layers": 4, "n_group": 1, "topk_group": 1, "index_topk": 6,
+               {**DSA, "num_hidden_layers": 4, "n_group": 1, "topk_group": 1, "index_topk": 6, "num_nextn_predict_layers": 1,
                 "indexer_types": ["full", "shared", "full", "shared"], "rope_parameters": PLAIN},
-               "layers that share the choice of the one before, all ropes interleaved", prompt_length=28)
+               "layers that share the choice of the one before, all ropes interleaved; a prediction layer that chooses for itself",
+               prompt_length=28, prediction_layer="nextn")
 
 
 M3 = dict(SPARSE, num_hidden_layers=3, head_dim=12, dense_intermediate_size=40, shared_intermediate_size=20, num_local_experts=8,

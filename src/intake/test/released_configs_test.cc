@@ -208,26 +208,31 @@ TEST(ReleasedConfigs, RecurrentReleasesAreBoundTensorByTensor) {
   const struct {
     const char* config;
     const char* tensors;
-    size_t waived;  // vision tower and prediction layer
-  } cases[] = {{"Qwen3.5-35B-A3B", "Qwen3.6-35B-A3B", 352}, {"Kimi-Linear-48B-A3B-Instruct", "Kimi-Linear-48B-A3B", 0}};
+    size_t waived;  // vision tower
+    bool predict;
+  } cases[] = {{"Qwen3.5-35B-A3B", "Qwen3.6-35B-A3B", 333, true},
+               {"Kimi-Linear-48B-A3B-Instruct", "Kimi-Linear-48B-A3B", 0, false}};
   for (const auto& c : cases) {
     const auto headers = manifest(kShared + "tensor-manifests/" + c.tensors + ".json");
-    const auto model = trace_model(description_of(kShared + "configs/" + c.config), &headers);
+    const auto model = trace_model(description_of(kShared + "configs/" + c.config), &headers, {.predict = c.predict});
     ASSERT_TRUE(model.ok()) << c.config << ": " << model.status().to_string();
     EXPECT_TRUE(model->warnings.empty());
+    EXPECT_EQ(model->predictor.has_value(), c.predict);
     EXPECT_EQ(model->coverage.tensors.waived.size(), c.waived) << c.config;
     EXPECT_EQ(model->coverage.tensors.bound.size() + c.waived, headers.size()) << c.config;
   }
 }
 
-// 92,425 tensors, the indexers' among them, and a prediction layer that is left out.
+// 92,425 tensors, the indexers' among them, and a prediction layer.
 TEST(ReleasedConfigs, DeepSeekV32IsBoundTensorByTensor) {
   const std::string path = kShared + "tensor-manifests/DeepSeek-V3.2.json";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs shared data: tensor-manifests/DeepSeek-V3.2.json";
   const auto headers = manifest(path);
-  const auto model = trace_model(description_of(kShared + "configs/DeepSeek-V3.2"), &headers, {.probe_config = false});
+  const auto model = trace_model(description_of(kShared + "configs/DeepSeek-V3.2"), &headers,
+                                 {.probe_config = false, .predict = true});
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_TRUE(model->coverage.tensors.unbound.empty());
+  EXPECT_TRUE(model->coverage.tensors.waived.empty());
   EXPECT_TRUE(model->coverage.tensors.missing.empty());
   size_t choices = 0;
   for (const ir::Node& node : model->graph.nodes) choices += node.op == ops::OpKind::kIndexScores ? 1 : 0;
