@@ -72,7 +72,8 @@ template <const AttendForm& (*kForm)(), bool kRounds>
 void run(const KernelCall& call, Worker& worker) {
   const auto& options = static_cast<const CpuAttendOptions&>(*call.prepared);
   const auto key = static_cast<size_t>(options.attend().segments[0].key);
-  const AttendSplit split(options.attend(), *call.batch, call.inputs[0].dim(1), call.states[0]->components[key].heads);
+  const AttendSplit split(options.attend(), *call.batch, call.inputs[0].dim(1), call.states[0]->components[key].heads,
+                          kRounds ? AttendSplit::kPairQueryRows : AttendSplit::kQueryRows);
   if (split.num_items() == 0) return;
   AttendTaskRun task_run(call, options, kForm(), split, kRounds, worker);
   const bool few = split.num_items() < enough_items(worker.count());

@@ -37,6 +37,7 @@ struct PlacedRows {
 constexpr int64_t row_pairs(int64_t width) { return (width + 31) / 32 * 16; }
 
 inline constexpr int kFewQueries = 6;
+inline constexpr int kTotalLanes = 16;
 
 // Attention in pairs of bfloat16 with float32 sums: queries, keys, values and weights are rounded, as many queries as
 // there are share what is made of a block. What a query gets does not depend on those beside it.
@@ -52,8 +53,9 @@ struct PairForm {
   // The same from the rows themselves, for queries so few that they are through with a key at once; scores of the
   // places begin .. end.
   void (*score_rows)(const uint32_t* q, int num_queries, const PlacedRows& keys, float* scores);
-  // As AttendForm::step, with the weights of all places as pairs; those behind `count` are 0.
-  float (*step)(const float* scores, int64_t count, float* top, float* kept, uint32_t* weights);
+  // AttendForm::step for each query and all places, with weights as pairs; totals[i][kTotalLanes] = totals[i] * kept[i]
+  // + what the weights add to them, lane by lane.
+  void (*step)(const float* scores, int num_queries, float* tops, float* kept, float* totals, uint32_t* weights);
   // sums[i] = sums[i] * kept[i] + sum over the places begin .. end (even) of weights times values; `width` padded.
   void (*accumulate)(const uint32_t* weights, const float* kept, int num_queries, int64_t width, const uint32_t* values,
                      int64_t begin, int64_t end, float* sums);

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kPairRows = kFewQueries;  // queries at once: 24 sums, 4 vectors of keys or values, 1 of the query's
 
+FL_INLINE bool any_greater(Float a, Float b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+
 FL_INLINE __m512i round_pair(Float low, Float high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
@@ -286,30 +288,29 @@ FL_INLINE Float rough_exp(Float x) {
   return scale_by_power(p, t);
 }
 
-float pair_step(const float* scores, int64_t count, float* top, float* kept, uint32_t* weights) {
-  Float tops = set_f(*top);
-  for (int64_t j = 0; j < count; j += kLanes) tops = max_f(load_f(scores + j), tops);
-  const float highest = _mm512_reduce_max_ps(tops);
-  const float new_top = highest > *top ? __builtin_ceilf(highest) : *top;
-  const float base = new_top == -__builtin_inff() ? 0.0f : new_top;
-  Float total = zero_f();
-  for (int64_t j = 0; j < kKeyBlock; j += 32) {
-    Float e[2] = {zero_f(), zero_f()};
-    for (int half = 0; half < 2; ++half) {
-      if (j + 16 * half >= count) break;
-      e[half] = rough_exp(sub_f(load_f(scores + j + 16 * half), set_f(base)));
-      total = add_f(total, e[half]);
+// How far a top is raised above the scores, so that it seldom is: weights are as exact at any height.
+constexpr float kHeadroom = 8.0f;
+
+void pair_step(const float* scores, int num_queries, float* tops, float* kept, float* totals, uint32_t* weights) {
+  for (int i = 0; i < num_queries; ++i, scores += kKeyBlock, totals += kLanes, weights += kKeyBlock / 2) {
+    Float x[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) x[v] = load_f(scores + kLanes * v);
+    const Float highest = max_f(max_f(x[0], x[1]), max_f(x[2], x[3]));
+    kept[i] = 1.0f;
+    if (any_greater(highest, set_f(tops[i]))) {
+      const float top = __builtin_ceilf(_mm512_reduce_max_ps(highest)) + kHeadroom;
+      kept[i] = tops[i] == -__builtin_inff() ? 0.0f : _mm512_cvtss_f32(exp_f(set_f(tops[i] - top)));
+      tops[i] = top;
+      store_f(totals, mul_f(load_f(totals), set_f(kept[i])));
     }
-    store_i(weights + j / 2, round_pair(e[0], e[1]));
+    const Float base = set_f(tops[i] == -__builtin_inff() ? 0.0f : tops[i]);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) x[v] = rough_exp(sub_f(x[v], base));
+    store_f(totals, add_f(load_f(totals), add_f(add_f(x[0], x[1]), add_f(x[2], x[3]))));
+    store_i(weights, round_pair(x[0], x[1]));
+    store_i(weights + kLanes, round_pair(x[2], x[3]));
   }
-  *kept = 1.0f;
-  if (*top != new_top) {
-    float lanes[kLanes];
-    store_f(lanes, exp_f(set_f(*top - base)));
-    *kept = lanes[0];
-    *top = new_top;
-  }
-  return sum_of(total);
 }
 
 template <int kRows, int kVectors>

@@ -14,11 +14,12 @@ int64_t parts_of(const ops::RowRange& range) {
 
 }  // namespace
 
-AttendSplit::AttendSplit(const AttendOptions& options, const plan::Batch& batch, int64_t heads, int64_t kv_heads)
+AttendSplit::AttendSplit(const AttendOptions& options, const plan::Batch& batch, int64_t heads, int64_t kv_heads,
+                         int64_t query_rows)
     : options_(options), batch_(batch), kv_heads_(kv_heads), group_(heads / kv_heads) {
   const bool selects = std::any_of(options.segments.begin(), options.segments.end(),
                                    [](const SegmentOptions& segment) { return segment.rules.select_operand >= 0; });
-  tokens_per_block_ = selects ? 1 : std::max<int64_t>(1, kQueryRows / group_);
+  tokens_per_block_ = selects ? 1 : std::max<int64_t>(1, query_rows / group_);
   for (const plan::SequenceSpan& sequence : batch.sequences) {
     num_items_ += blocks_of(sequence) * kv_heads;
     item_rows_ = std::max(item_rows_, std::min(tokens_per_block_, sequence.num_tokens) * group_);

@@ -25,10 +25,13 @@ struct AttendPart {
 
 class AttendSplit {
  public:
-  static constexpr int64_t kQueryRows = 48;  // query rows of an item: tokens times heads per key/value head
+  // Query rows of an item: tokens times heads per key/value head. More of them share what pairs are made of a block.
+  static constexpr int64_t kQueryRows = 48;
+  static constexpr int64_t kPairQueryRows = 96;
   static constexpr int64_t kPartKeys = 256;  // a part ends where row (or place) numbers are multiples of it
 
-  AttendSplit(const AttendOptions& options, const plan::Batch& batch, int64_t heads, int64_t kv_heads);
+  AttendSplit(const AttendOptions& options, const plan::Batch& batch, int64_t heads, int64_t kv_heads,
+              int64_t query_rows = kQueryRows);
 
   int64_t num_items() const { return num_items_; }
   int64_t group() const { return group_; }          // query heads per key/value head
@@ -44,7 +47,7 @@ class AttendSplit {
   ops::RowRange rows(const AttendItem& item, size_t segment) const;
 
   // Upper bound of query rows in an item.
-  static int64_t most_rows(int64_t heads) { return heads > kQueryRows ? heads : kQueryRows; }
+  static int64_t most_rows(int64_t heads) { return heads > kPairQueryRows ? heads : kPairQueryRows; }
 
  private:
   int64_t blocks_of(const plan::SequenceSpan& sequence) const {

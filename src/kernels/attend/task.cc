@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/common/cpu/small_operand.h"
 #include "kernels/common/pages.h"
@@ -11,6 +12,7 @@
 namespace firstlight::kernels {
 namespace {
 
+constexpr int kPhaseQueries = 24;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // Of rows of floats: x - x is 0 but for infinities and NaN.
@@ -68,7 +70,8 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   int64_t program = options.score.has_value() ? options.score->scratch_floats() : 0;
   for (const auto& mask : options.masks) program = std::max(program, mask.has_value() ? mask->scratch_floats() : 0);
   const int64_t rows = split.item_rows();
-  const int64_t total = rows * (key_width_ + kKeyBlock + kKeyBlock / 2 + 6 * value_width_ + 64) +
+  const int64_t total = kPhaseQueries * kKeyBlock +
+                        rows * (key_width_ + kKeyBlock + kKeyBlock / 2 + 6 * value_width_ + kTotalLanes + 64) +
                         kKeyBlock * (key_width_ + value_width_) + program + 5 * kKeyBlock + heads_ +
                         512;  // the last for rounding up
   float* at = scratch_floats(worker, total);
@@ -81,13 +84,14 @@ AttendTaskRun::AttendTaskRun(const KernelCall& call, const CpuAttendOptions& opt
   places_ = take(3 * kKeyBlock);
   shown_ = take(kKeyBlock);
   q_ = take(rows * key_width_);
-  scores_ = take((rows + 1) * kKeyBlock);
+  scores_ = take(((pairs_ == nullptr ? rows : kPhaseQueries) + 1) * kKeyBlock);
   weights_ = reinterpret_cast<uint32_t*>(take(rows * kKeyBlock / 2));
   sums_ = take(rows * value_width_);
   tops_ = take(rows);
   kept_ = take(rows);
   far_sums_ = reinterpret_cast<double*>(take(2 * rows * value_width_));
   totals_ = reinterpret_cast<double*>(take(2 * rows));
+  lane_totals_ = take(rows * kTotalLanes);
   part_ = take(part_floats(rows, value_width_));
   joined_ = reinterpret_cast<double*>(take(2 * joined_doubles(rows, value_width_)));
   key_floats_ = take(kKeyBlock * key_width_);
@@ -157,9 +161,13 @@ void AttendTaskRun::load_queries() {
 
 void AttendTaskRun::start_softmax() {
   std::fill_n(tops_, rows_, kMinusInfinity);
-  std::fill_n(totals_, rows_, 0.0);
   std::fill_n(sums_, rows_ * value_width_, 0.0f);
-  if (pairs_ == nullptr) std::fill_n(far_sums_, rows_ * value_width_, 0.0);
+  if (pairs_ != nullptr) {
+    std::fill_n(lane_totals_, rows_ * kTotalLanes, 0.0f);
+  } else {
+    std::fill_n(totals_, rows_, 0.0);
+    std::fill_n(far_sums_, rows_ * value_width_, 0.0);
+  }
 }
 
 void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
@@ -227,29 +235,17 @@ void AttendTaskRun::run_selected(size_t segment, int64_t begin, int64_t end) {
 
 void AttendTaskRun::run_block(size_t segment, const Block& block) {
   const SegmentOptions& options = options_.segments[segment];
-  score_block(segment, block);
   const bool has_mask = cpu_.masks[segment].has_value();
   if (has_mask || cpu_.score_uses[2]) fill_key_positions(options, block);
-  const int64_t count = padded_width(block.count);
-  const int64_t places = padded_width(block.lead + block.count);
+  if (pairs_ != nullptr) return run_pairs(segment, block);
+  score_block(segment, block);
   const bool some_hidden = !is_visible_to_all(options, block);
   for (int r = 0; r < rows_; ++r) {
-    float* scores = scores_ + r * kKeyBlock + block.lead;  // what is padded falls into the next row's lead
-    if (cpu_.score.has_value()) {
-      std::fill(scores + block.count, scores + count, 0.0f);
-      apply_score(r, count, scores);
-    }
-    std::fill(scores - block.lead, scores, kMinusInfinity);
-    std::fill(scores + block.count, scores + std::max(count, places - block.lead), kMinusInfinity);
-    if (some_hidden) hide(options, block, r, scores);
-    if (has_mask && r % split_.group() == 0) evaluate_mask(segment, r, count);
-    for (int64_t j = 0; has_mask && j < block.count; ++j) scores[j] = shown_[j] == 0 ? kMinusInfinity : scores[j];
-    const float sum = pairs_ == nullptr ? form_.step(scores - block.lead, places, tops_ + r, kept_ + r)
-                                        : pairs_->step(scores - block.lead, places, tops_ + r, kept_ + r,
-                                                       weights_ + r * (kKeyBlock / 2));
+    float* scores = scores_ + r * kKeyBlock;
+    shape_scores(segment, block, some_hidden, r, scores);
+    const float sum = form_.step(scores, padded_width(block.lead + block.count), tops_ + r, kept_ + r);
     totals_[r] = totals_[r] * static_cast<double>(kept_[r]) + static_cast<double>(sum);
   }
-  if (pairs_ != nullptr) return add_pairs(segment, block, some_hidden || has_mask);
   prefetch(Kind::kKeys);
   add_values(segment, block, some_hidden || has_mask);
   prefetch(Kind::kValues);
@@ -258,6 +254,75 @@ void AttendTaskRun::run_block(size_t segment, const Block& block) {
                value_width_);
   }
   std::fill_n(sums_, rows_ * value_width_, 0.0f);
+}
+
+// The scores of a row as its softmax takes them, -inf where there is no key or none that it sees. Rows follow in order:
+// what is padded falls into the next one's lead.
+void AttendTaskRun::shape_scores(size_t segment, const Block& block, bool some_hidden, int row, float* scores) {
+  float* own = scores + block.lead;
+  const int64_t count = padded_width(block.count);
+  const bool has_mask = cpu_.masks[segment].has_value();
+  if (cpu_.score.has_value()) {
+    std::fill(own + block.count, own + count, 0.0f);
+    apply_score(row, count, own);
+  }
+  std::fill(scores, own, kMinusInfinity);
+  std::fill(own + block.count, std::max(own + count, scores + kKeyBlock), kMinusInfinity);
+  if (some_hidden) hide(options_.segments[segment], block, row, own);
+  if (has_mask && row % split_.group() == 0) evaluate_mask(segment, row, count);
+  for (int64_t j = 0; has_mask && j < block.count; ++j) own[j] = shown_[j] == 0 ? kMinusInfinity : own[j];
+}
+
+// Keys and values are turned once for all queries; a few of these then go all the way while their scores are near.
+void AttendTaskRun::run_pairs(size_t segment, const Block& block) {
+  const PlacedRows keys = placed(segment, Kind::kKeys, block);
+  if (rows_ > kFewQueries) pairs_->pack_keys(keys, reinterpret_cast<uint32_t*>(key_floats_));
+  const bool some_hidden = !is_visible_to_all(options_.segments[segment], block);
+  const bool some_unseen = some_hidden || cpu_.masks[segment].has_value();
+  const PlacedRows values = placed(segment, Kind::kValues, block);
+  auto* packed = reinterpret_cast<uint32_t*>(value_floats_);
+  const bool in_place = rows_ <= kFewQueries && !some_unseen;
+  const bool finite = in_place || pairs_->pack_values(values, packed);
+  for (int r = 0; r < rows_; r += kPhaseQueries) {
+    const int count = std::min(kPhaseQueries, rows_ - r);
+    if (!weigh_pairs(segment, block, keys, some_hidden, r, count)) continue;
+    const uint32_t* weights = weights_ + r * (kKeyBlock / 2);
+    if (in_place) {
+      pairs_->accumulate_rows(weights, kept_, rows_, value_width_, values, sums_);
+    } else if (finite || !some_unseen) {
+      pairs_->accumulate(weights, kept_ + r, count, value_width_, packed, values.begin, values.end,
+                         sums_ + r * value_width_);
+    }
+  }
+  if (finite || !some_unseen) return;
+  // A hidden key has weight 0, and 0 times a number that is none is none.
+  for (int r = 0; r < rows_; ++r) {
+    for (int64_t i = 0; i < value_width_; ++i) sums_[r * value_width_ + i] *= kept_[r];
+  }
+  const Source from = source(segment);
+  add_visible(segment, block, decoded(from, *from.values, options_.value_width, block, value_floats_));
+}
+
+// The weights of a few queries; whether there are any.
+bool AttendTaskRun::weigh_pairs(size_t segment, const Block& block, const PlacedRows& keys, bool some_hidden, int first,
+                                int count) {
+  if (some_hidden && is_hidden_from(options_.segments[segment], block, first, first + count - 1)) {
+    std::fill_n(kept_ + first, count, 1.0f);
+    return false;
+  }
+  const int64_t pairs = row_pairs(width_);
+  const uint32_t* q = reinterpret_cast<const uint32_t*>(q_) + first * pairs;
+  if (rows_ <= kFewQueries) {
+    pairs_->score_rows(q, count, keys, scores_);
+  } else {
+    pairs_->scores(q, count, pairs, reinterpret_cast<const uint32_t*>(key_floats_), scores_);
+  }
+  if (some_hidden || block.count < kKeyBlock || cpu_.score.has_value() || cpu_.masks[segment].has_value()) {
+    for (int i = 0; i < count; ++i) shape_scores(segment, block, some_hidden, first + i, scores_ + i * kKeyBlock);
+  }
+  pairs_->step(scores_, count, tops_ + first, kept_ + first, lane_totals_ + first * kTotalLanes,
+               weights_ + first * (kKeyBlock / 2));
+  return true;
 }
 
 void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hidden) {
@@ -270,22 +335,6 @@ void AttendTaskRun::add_values(size_t segment, const Block& block, bool some_hid
   } else {
     add_visible(segment, block, values);
   }
-}
-
-void AttendTaskRun::add_pairs(size_t segment, const Block& block, bool some_hidden) {
-  const PlacedRows values = placed(segment, Kind::kValues, block);
-  auto* packed = reinterpret_cast<uint32_t*>(value_floats_);
-  if (rows_ <= kFewQueries && !some_hidden) {
-    return pairs_->accumulate_rows(weights_, kept_, rows_, value_width_, values, sums_);
-  }
-  if (pairs_->pack_values(values, packed) || !some_hidden) {
-    return pairs_->accumulate(weights_, kept_, rows_, value_width_, packed, values.begin, values.end, sums_);
-  }
-  for (int r = 0; r < rows_; ++r) {
-    for (int64_t i = 0; i < value_width_; ++i) sums_[r * value_width_ + i] *= kept_[r];
-  }
-  const Source from = source(segment);
-  add_visible(segment, block, decoded(from, *from.values, options_.value_width, block, value_floats_));
 }
 
 // The rows of a block at their places, and those that come behind it at theirs.
@@ -361,14 +410,6 @@ bool AttendTaskRun::in_place(const plan::StateComponentView& component, int64_t 
 
 void AttendTaskRun::score_block(size_t segment, const Block& block) {
   const Source source = this->source(segment);
-  if (pairs_ != nullptr) {
-    const auto* q = reinterpret_cast<const uint32_t*>(q_);
-    const PlacedRows keys = placed(segment, Kind::kKeys, block);
-    if (rows_ <= kFewQueries) return pairs_->score_rows(q, rows_, keys, scores_);
-    auto* packed = reinterpret_cast<uint32_t*>(key_floats_);
-    pairs_->pack_keys(keys, packed);
-    return pairs_->scores(q, rows_, row_pairs(width_), packed, scores_);
-  }
   if (in_place(*source.keys, width_, block)) {
     for_pieces(item_, source, *source.keys, block, [&](const StoredRows& rows, int64_t offset) {
       form_.scores(q_, rows_, key_width_, rows, scores_ + block.lead + offset);
@@ -455,6 +496,11 @@ bool AttendTaskRun::is_visible_to_all(const SegmentOptions& segment, const Block
                                    visible_to(segment, 0).end >= block.first + block.count);
 }
 
+bool AttendTaskRun::is_hidden_from(const SegmentOptions& segment, const Block& block, int first, int last) const {
+  return block.rows == nullptr && (visible_to(segment, last).end <= block.first ||
+                                   visible_to(segment, first).begin >= block.first + block.count);
+}
+
 void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const {
   const ops::RowRange range = visible_to(segment, row);
   const int64_t begin = std::clamp<int64_t>(range.begin - block.first, 0, block.count);
@@ -465,13 +511,18 @@ void AttendTaskRun::hide(const SegmentOptions& segment, const Block& block, int 
 
 void AttendTaskRun::store_part(float* to) const {
   const auto rounded = [](double v) { return static_cast<float>(v); };
+  float* totals = to + rows_ * (value_width_ + 1);
+  std::copy_n(tops_, rows_, to + rows_ * value_width_);
   if (pairs_ == nullptr) {
     std::transform(far_sums_, far_sums_ + rows_ * value_width_, to, rounded);
-  } else {
-    std::copy_n(sums_, rows_ * value_width_, to);
+    std::transform(totals_, totals_ + rows_, totals, rounded);
+    return;
   }
-  std::copy_n(tops_, rows_, to + rows_ * value_width_);
-  std::transform(totals_, totals_ + rows_, to + rows_ * value_width_ + rows_, rounded);
+  std::copy_n(sums_, rows_ * value_width_, to);
+  for (int r = 0; r < rows_; ++r) {
+    const float* lanes = lane_totals_ + r * kTotalLanes;
+    totals[r] = std::accumulate(lanes, lanes + kTotalLanes, 0.0f);
+  }
 }
 
 // The sinks count once, in front of all parts.

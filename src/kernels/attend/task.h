@@ -89,8 +89,10 @@ class AttendTaskRun {
   void prefetch(Kind kind) const;
   void score_block(size_t segment, const Block& block);
   void add_values(size_t segment, const Block& block, bool some_hidden);
-  void add_pairs(size_t segment, const Block& block, bool some_hidden);
   PlacedRows placed(size_t segment, Kind kind, const Block& block) const;
+  void run_pairs(size_t segment, const Block& block);
+  bool weigh_pairs(size_t segment, const Block& block, const PlacedRows& keys, bool some_hidden, int first, int count);
+  void shape_scores(size_t segment, const Block& block, bool some_hidden, int row, float* scores);
   float weight_of(int row, int64_t place) const;
   Source source(size_t segment) const;
   void add_block(const Source& source, const Block& block);
@@ -100,6 +102,7 @@ class AttendTaskRun {
   void apply_score(int row, int64_t count, float* scores) const;
   ops::RowRange visible_to(const SegmentOptions& segment, int row) const;
   bool is_visible_to_all(const SegmentOptions& segment, const Block& block) const;
+  bool is_hidden_from(const SegmentOptions& segment, const Block& block, int first, int last) const;
   void hide(const SegmentOptions& segment, const Block& block, int row, float* scores) const;
   void evaluate_mask(size_t segment, int row, int64_t count);
   StoredRows decoded(const Source& source, const plan::StateComponentView& component, int64_t width, const Block& block,
@@ -127,9 +130,10 @@ class AttendTaskRun {
   const plan::SequenceSpan* sequence_ = nullptr;
   int rows_ = 0;              // 0: no item yet
   Coming coming_, foreseen_;  // behind the block at hand, behind its part
-  // Of a part: `sums_` of a block in float32, far_sums_ of all blocks in float64; in pairs `sums_` of all, and the
-  // keys, values and queries hold pairs in the place of floats.
+  // Of a part: `sums_` of a block in float32, far_sums_ of all blocks in float64. In pairs `sums_` and lane_totals_ are
+  // of all, scores_ of a few queries, and the keys, values and queries hold pairs in the place of floats.
   float *q_, *scores_, *sums_, *tops_, *kept_, *key_floats_, *value_floats_, *program_scratch_, *places_, *shown_;
+  float* lane_totals_;
   float* part_;
   uint32_t* weights_;
   double *far_sums_, *totals_, *joined_;
