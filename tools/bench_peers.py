@@ -75,14 +75,24 @@ def theirs(name, path, wanted):
 
 
 def roof_of(one, sizes, stored, roof):
-    """Tokens per second that this machine could do at best. Decode: weights and cache (f16) are read once a step, and
-    the products of a batch take their time at the peak of the type; a prompt: the products alone, the table left out."""
+    """Tokens per second that this machine could do at best. Decode: weights and what the windows see of the cache
+    (f16) are read once a step, and the products of a batch take their time at the peak of the type; a prompt: the
+    products alone, those of attention (each query with the keys before it, each weight with its value) in bfloat16."""
     peak = 1e12 * (roof["bf16_tflops"] if stored == "bf16" else roof["int8_tops"])
     if one["metric"] == "prompt":
-        return peak / (2 * (sizes["parameters"] - sizes["table"]))
+        pairs = sum(layer["head_values"] * seen_by_all(one["prompt"], layer["window"]) for layer in sizes["layers"])
+        seconds = 2 * (one["prompt"] * sizes["body"] + sizes["head"]) / peak + 2 * pairs / (1e12 * roof["bf16_tflops"])
+        return one["prompt"] / seconds
     length = max(one["depth"], one["prompt"]) + one["steps"] / 2
-    read = (sizes["bytes"] + one["batch"] * length * 2 * sizes["kv_values"]) / (1e9 * roof["read_gbps"])
-    return one["batch"] / max(read, one["batch"] * 2 * sizes["parameters"] / peak)
+    cache = sum(layer["kv_values"] * min(length, layer["window"] or length) for layer in sizes["layers"])
+    read = (sizes["bytes"] + one["batch"] * 2 * cache) / (1e9 * roof["read_gbps"])
+    return one["batch"] / max(read, one["batch"] * 2 * (sizes["body"] + sizes["head"]) / peak)
+
+
+def seen_by_all(tokens, window):
+    """Keys that the queries of so many first tokens see together, each its own too."""
+    full = min(tokens, window or tokens)
+    return full * (full + 1) // 2 + (tokens - full) * full
 
 
 def describe(one):
@@ -112,7 +122,7 @@ class Comparison:
     def compare(self, model, stored):
         grid = cells.QUICK if self.options.quick else GRIDS[model]
         path = peers.model_file(model, stored)
-        sizes = json.loads(pathlib.Path(str(path) + ".json").read_text())
+        sizes = peers.sizes_of(path)
         mine, roofs, missing = [], [], {}
         others = {name: [] for name in self.options.peers}
         for index in range(1 if self.options.quick else self.options.rounds):

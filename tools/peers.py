@@ -87,7 +87,7 @@ def lacks(peer, stored):
 
 
 def model_file(which, stored):
-    """The GGUF file of a model in one stored type (tools/bench/models.py), beside it a .json with its sizes."""
+    """The GGUF file of a model in one stored type (tools/bench/models.py)."""
     folder = BUILD / "peers-models"
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"{which}-{stored}.gguf"
@@ -96,6 +96,12 @@ def model_file(which, stored):
         source = f"random:{model_path('smollm2-135m')}" if which.startswith("random") else model_path(which)
         subprocess.run([python(), str(ROOT / "tools" / "bench" / "models.py"), source, stored, str(output)], check=True)
     return output
+
+
+def sizes_of(path):
+    """What the roofs of a model file are worked out from (tools/bench/models.py)."""
+    command = [python(), str(ROOT / "tools" / "bench" / "models.py"), "sizes", str(path)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def path_for(peer, path):

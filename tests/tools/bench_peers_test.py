@@ -10,7 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import bench_peers  # noqa: E402
 import cells  # noqa: E402
 
-SIZES = {"parameters": 3_000_000, "table": 1_000_000, "bytes": 6_000_000, "kv_values": 1000}
+SIZES = {"body": 2_000_000, "head": 1_000_000, "bytes": 6_000_000,
+         "layers": [{"kv_values": 400, "head_values": 1200, "window": 0},
+                    {"kv_values": 600, "head_values": 1800, "window": 100}]}
 ROOF = {"read_gbps": 1.0, "bf16_tflops": 0.001, "int8_tops": 0.002}
 
 
@@ -21,14 +23,16 @@ def row(metric, ours, roof, **others):
 
 
 class Roofs(unittest.TestCase):
-    def test_a_prompt_multiplies_all_but_the_table(self):
+    def test_a_prompt_is_bound_by_its_products(self):
         one = cells.cell("prompt", prompt=512)
-        self.assertAlmostEqual(bench_peers.roof_of(one, SIZES, "bf16", ROOF), 1e9 / (2 * 2e6))
-        self.assertAlmostEqual(bench_peers.roof_of(one, SIZES, "q4_0", ROOF), 2e9 / (2 * 2e6))
+        linear = 2 * (512 * 2e6 + 1e6)  # the head for the last token alone
+        attention = 2 * (1200 * 512 * 513 / 2 + 1800 * (100 * 101 / 2 + 412 * 100))
+        self.assertAlmostEqual(bench_peers.roof_of(one, SIZES, "bf16", ROOF), 512 / ((linear + attention) / 1e9))
+        self.assertAlmostEqual(bench_peers.roof_of(one, SIZES, "q4_0", ROOF), 512 / (linear / 2e9 + attention / 1e9))
 
-    def test_decode_reads_weights_and_cache(self):
+    def test_decode_reads_weights_and_what_windows_see(self):
         one = cells.cell("decode", prompt=1, depth=1000, steps=0)
-        seconds = (6e6 + 1000 * 2 * 1000) / 1e9
+        seconds = (6e6 + 2 * (1000 * 400 + 100 * 600)) / 1e9
         self.assertAlmostEqual(bench_peers.roof_of(one, SIZES, "q8_0", ROOF), 1 / seconds)
 
     def test_a_large_batch_is_bound_by_its_products(self):

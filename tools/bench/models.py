@@ -2,6 +2,7 @@
 """The files that every engine of a comparison reads: one model in several stored types, the same values in each.
 
     python models.py SOURCE TYPE OUTPUT     SOURCE: a GGUF file, or random:FILE; TYPE: q4_0, q8_0, bf16
+    python models.py sizes FILE             what its roofs are worked out from, as JSON
 
 The values of the source are expanded to float32 and rounded to the wanted type once, embedding and matrices alike; norms
 and biases stay float32. "random:" makes a model with the shape of a Llama-like model of 1.5 billion parameters (28 layers, hidden
@@ -22,6 +23,7 @@ FILE_TYPES = {"q4_0": 2, "q8_0": 7, "bf16": 32}  # general.file_type, which some
 CONTEXT = 32768  # stated in every file: depths beyond what a model was trained for are measured too
 RANDOM = {"layers": 28, "hidden": 1536, "heads": 12, "kv_heads": 2, "head_dim": 128, "feed_forward": 8960,
           "vocab": 151936}
+GLOBAL_EVERY = {"llama": 1, "gemma3": 6}  # of so many layers the last sees everything, as the readers of GGUF take it
 # Keys that GGUFWriter writes by itself, and the one that is replaced.
 OWN_KEYS = ("GGUF.version", "GGUF.tensor_count", "GGUF.kv_count", "general.architecture", "general.file_type")
 
@@ -106,8 +108,9 @@ def random_model(tokenizer_of, kind, output):
 
 
 def sizes(path):
-    """What the roofs are worked out from: weights, the table that a prompt does not multiply by, bytes, values that one
-    token adds to the cache over all layers."""
+    """What the roofs are worked out from: "body", the weights that every token is multiplied by; "head", those of the
+    logits; "bytes" that a step of decoding reads; per layer the values that a token adds to the cache, those of its
+    queries and of what they give, and the layer's window (0: none)."""
     reader = gguf.GGUFReader(path)
     kind = reader.fields["general.architecture"].contents()
 
@@ -115,12 +118,17 @@ def sizes(path):
         found = reader.fields.get(f"{kind}.{name}")
         return int(found.contents()) if found else default
 
-    heads, width = field("attention.head_count"), field("embedding_length")
-    key = field("attention.key_length", width // heads)
-    embedding = next(t for t in reader.tensors if t.name == "token_embd.weight")
-    return {"parameters": sum(int(t.n_elements) for t in reader.tensors), "table": int(embedding.n_elements),
-            "bytes": sum(int(t.n_bytes) for t in reader.tensors),
-            "kv_values": 2 * field("block_count") * field("attention.head_count_kv", heads) * key}
+    heads, layers = field("attention.head_count"), field("block_count")
+    key = field("attention.key_length", field("embedding_length") // heads)
+    row = key + field("attention.value_length", key)
+    tensors = {t.name: t for t in reader.tensors}
+    table = tensors.pop("token_embd.weight")
+    head = tensors.pop("output.weight", table)
+    window = field("attention.sliding_window", 0)
+    return {"body": sum(int(t.n_elements) for t in tensors.values()), "head": int(head.n_elements),
+            "bytes": sum(int(t.n_bytes) for t in [*tensors.values(), head]),
+            "layers": [{"kv_values": field("attention.head_count_kv", heads) * row, "head_values": heads * row,
+                        "window": window if (layer + 1) % GLOBAL_EVERY[kind] else 0} for layer in range(layers)]}
 
 
 def finish(writer):
@@ -131,13 +139,14 @@ def finish(writer):
 
 
 def main():
+    if sys.argv[1] == "sizes":
+        return print(json.dumps(sizes(sys.argv[2])))
     source, kind, output = sys.argv[1:4]
     scratch = pathlib.Path(output + ".part")  # a run that is cut off leaves nothing that looks whole
     if source.startswith("random:"):
         random_model(source.removeprefix("random:"), kind, str(scratch))
     else:
         requantise(source, kind, str(scratch))
-    pathlib.Path(output + ".json").write_text(json.dumps(sizes(scratch)))
     scratch.rename(output)
 
 
