@@ -288,8 +288,8 @@ FL_INLINE Float rough_exp(Float x) {
   return scale_by_power(p, t);
 }
 
-// How far a top is raised above the scores, so that it seldom is: weights are as exact at any height.
-constexpr float kHeadroom = 8.0f;
+// How far a top is raised above the scores, so that it seldom is: by powers of 2, which round as if it were not.
+constexpr float kHeadroom = 8 * 0.693147181f;
 
 void pair_step(const float* scores, int num_queries, float* tops, float* kept, float* totals, uint32_t* weights) {
   for (int i = 0; i < num_queries; ++i, scores += kKeyBlock, totals += kLanes, weights += kKeyBlock / 2) {
