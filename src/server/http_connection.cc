@@ -76,8 +76,9 @@ class ConnectionExchange final : public Exchange, public std::enable_shared_from
   void respond(HttpResponse response) override {
     if (!connection_ || streaming_) return;
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
-    connection_->write(response_head(response, keeps_alive(), response.body.size(), false));
-    if (!head_only_) connection_->write(response.body);
+    std::string whole = response_head(response, keeps_alive(), response.body.size(), false);
+    if (!head_only_) whole += response.body;
+    connection_->write(whole);
     finish();
   }
 
@@ -182,13 +183,13 @@ void Connection::refuse() {
 
 void Connection::end_idle() {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->phase_ == Phase::kIdle && self->has_served_) self->close();
+    if (self->phase_ == Phase::kIdle && self->has_served_) self->close_when_sent();
   });
 }
 
 void Connection::drain() {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->phase_ == Phase::kIdle || self->phase_ == Phase::kReceiving) self->close();
+    if (self->phase_ == Phase::kIdle || self->phase_ == Phase::kReceiving) self->close_when_sent();
   });
 }
 
@@ -215,6 +216,8 @@ void Connection::expire_after(double seconds) {
 void Connection::on_deadline() {
   switch (phase_) {
     case Phase::kIdle:
+      close_when_sent();
+      return;
     case Phase::kClosing:
       close();
       return;
@@ -248,10 +251,10 @@ void Connection::read() {
 void Connection::on_read_end() {
   read_ended_ = true;
   if (phase_ == Phase::kClosed) return;  // the end is that of close() itself
-  if (exchange_ || in_flight_.empty()) {
+  if (exchange_) {
     close();
   } else {
-    close_after_writes(context_->options.write_timeout_s);
+    close_when_sent();
   }
 }
 
@@ -361,6 +364,15 @@ void Connection::close_after_writes(double seconds) {
   enter(Phase::kClosing, seconds);
   read();
   if (in_flight_.empty()) linger();
+}
+
+// Idle is who has been answered; the last answer may still be on its way.
+void Connection::close_when_sent() {
+  if (in_flight_.empty()) {
+    close();
+  } else {
+    close_after_writes(context_->options.write_timeout_s);
+  }
 }
 
 void Connection::linger() {

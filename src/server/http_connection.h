@@ -62,6 +62,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void write_some();
   void fail(int status, std::string_view message);
   void close_after_writes(double seconds);  // at most this long
+  void close_when_sent();
   void linger();
   void close();
   void enter(Phase phase, double seconds);

@@ -33,11 +33,11 @@ has() {
 
 has health '"status":"ok"' "$url/health"
 has models '"id":"tiny"' "$url/v1/models"
-has chat '"role":"assistant"' "$url/v1/chat/completions" -d '{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}'
+has chat '"role":"assistant"' "$url/v1/chat/completions" -d '{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, "ignore_eos": true}'
 has stream '^data: \[DONE\]$' --no-buffer "$url/v1/chat/completions" \
   -d '{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, "stream": true}'
 test "$(grep -c '^data: {' "$work/answer")" -ge 3 || fail "stream in pieces"
-has completions '"object":"text_completion"' "$url/v1/completions" -d '{"prompt": "ab", "max_tokens": 4}'
+has completions '"object":"text_completion"' "$url/v1/completions" -d '{"prompt": "ab", "max_tokens": 4, "ignore_eos": true}'
 has tokenize '"count":2' "$url/tokenize" -d '{"prompt": "ab", "add_special_tokens": false}'
 has detokenize '"prompt":"ab"' "$url/detokenize" -d '{"tokens": [3, 4]}'
 has "a body in chunks" '"count":2' -H 'Transfer-Encoding: chunked' "$url/tokenize" -d '{"prompt": "ab", "add_special_tokens": false}'

@@ -103,7 +103,7 @@ def check_server(port, name):
     with socket.create_connection(("127.0.0.1", port)) as gone:
         gone.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nContent-Type: application/json\r\n"
                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    status, text = request(port, "POST", "/v1/completions", json.dumps({"prompt": [5, 6], "max_tokens": 4}))
+    status, text = request(port, "POST", "/v1/completions", json.dumps({"prompt": [5, 6], "max_tokens": 4, "ignore_eos": True}))
     check(status == 200 and json.loads(text)["usage"]["completion_tokens"] == 4, text)
 
 

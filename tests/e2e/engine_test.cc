@@ -472,7 +472,7 @@ TEST_F(EngineTest, SpoiltLogitsAreAFaultUntilACheckPasses) {
         return broken ? internal_error("not reproduced") : ok_status();
       },
       {.first_pause_s = 0.001}, nullptr, nullptr);
-  for (int i = 0; i < 5000 && !readiness.is_ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 60000 && !readiness.is_ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(readiness.is_ready());
   EXPECT_EQ(checks, 3);
   EXPECT_EQ(ask(), FinishReason::kLength);

@@ -305,7 +305,7 @@ async def run(arguments, port):
     load.first_token_s.clear()
     load.most_streams = 0
     before = metrics_text(port)
-    watch = asyncio.create_task(load.watch(0.5))
+    watch = asyncio.create_task(load.watch(0.1))
     begin = time.monotonic()
     sent = await load.flood(arguments.requests, LOAD * rate)
     seconds = time.monotonic() - begin

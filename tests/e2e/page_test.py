@@ -133,6 +133,9 @@ def says(*deltas, finish="stop"):
     return script
 
 
+NARROW = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) <= innerWidth"
+
+
 class Page:
     def __init__(self, browser, port):
         self.browser = browser
@@ -167,7 +170,7 @@ class Page:
 
     def narrow(self):
         """Nothing is wider than the window."""
-        return self.browser.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) <= innerWidth")
+        return self.browser.evaluate(NARROW)
 
 
 def check_files(port):
@@ -452,10 +455,9 @@ def check_layout(page, stand_in):
     b.evaluate("document.querySelector('.reasoning').open = true")
     for width in (320, 360, 390, 1100):
         b.size(width, 740, phone=width < 500)
-        time.sleep(0.1)
-        assert page.narrow(), f"the chat is wider than {width}"
+        b.wait_for(f"innerWidth === {width} && {NARROW}")
         b.evaluate("document.getElementById('tab-live').click()")
-        time.sleep(0.1)
+        b.wait_for("!document.getElementById('live').hidden")
         assert page.narrow() and b.evaluate("document.getElementById('live').scrollWidth <= document.getElementById('live').clientWidth"), width
         b.evaluate("document.getElementById('tab-chat').click(); document.getElementById('open-settings').click()")
         assert page.narrow() and b.evaluate("document.getElementById('settings').getBoundingClientRect().right <= innerWidth"), width

@@ -11,6 +11,7 @@ import http.client
 import json
 import math
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -51,10 +52,26 @@ def make_model(folder, golden=GOLDEN):
     return pieces
 
 
+CLAIMS = []  # of this process, as long as it lives
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port for a server that is started later: none of those that the system gives to connections meanwhile, and nobody
+    else's who asks here."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = min(int(file.read().split()[0]), 32768)
+    while True:
+        port = random.randrange(end - min(20000, end // 2), end)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0firstlight test port {port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        CLAIMS.append(claim)
+        return port
 
 
 def request(port, method, path, body=None, key="k"):

@@ -140,13 +140,13 @@ TEST(ThreadPool, WorksWithoutSpinning) {
   EXPECT_EQ(sum, 500);
 }
 
-// Two busy threads of others, one per core: whoever takes part has about half of a core.
+// Busy threads of others, one per core: whoever takes part has about half of a core.
 TEST(ThreadPool, LeavesThreadsOutWhileOthersTakeTheirCores) {
   if (run_delay_ns(gettid()) < 0) GTEST_SKIP() << "this kernel keeps no run delays";
   ThreadPool pool(ThreadPool::Options{.num_threads = 2, .yields = true});
   std::atomic<bool> stop{false};
   std::vector<std::jthread> others;
-  for (int i = 0; i < 2; ++i) {
+  for (unsigned i = 0; i < std::max(2U, std::thread::hardware_concurrency()); ++i) {
     others.emplace_back([&stop] {
       while (!stop.load(std::memory_order_relaxed)) {
       }

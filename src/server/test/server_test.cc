@@ -16,6 +16,7 @@ namespace {
 
 using fake::SocketClient;
 using namespace std::chrono_literals;
+using namespace std::string_view_literals;
 
 const std::string kChat = R"({"messages": [{"role": "user", "content": "hi"}]})";
 const std::string kStream = R"({"messages": [{"role": "user", "content": "hi"}], "stream": true})";
@@ -301,6 +302,22 @@ TEST_F(ServerTest, AStopLetsRunningRequestsEnd) {
   EXPECT_TRUE(busy.read_answer().body.ends_with("data: [DONE]\n\n"));
   server_->run();  // returns
   EXPECT_FALSE(connect().is_connected());
+}
+
+// Answered is not sent: an end cuts off nothing that is on its way to a slow reader.
+TEST_F(ServerTest, ADrainSendsWhatHasBeenAnswered) {
+  constexpr size_t kTurns = 1'000'000;  // some 6 MB, more than sockets hold
+  start();
+  SocketClient slow(server_->port(), 4096);
+  std::string body = R"({"tokens": [257)";
+  for (size_t i = 1; i < kTurns; ++i) body += ",257";
+  slow.post("/detokenize", body + "]}");
+  EXPECT_NE(slow.read_until("\r\n\r\n").find("keep-alive"), std::string::npos);
+  server_->stop();
+  ASSERT_TRUE(eventually([&] { return readiness.is_draining(); }));
+  EXPECT_EQ(slow.read_all().size(), "<turn>"sv.size() * kTurns + R"({"prompt":""})"sv.size());
+  slow.close();
+  server_->run();
 }
 
 TEST_F(ServerTest, ADrainHasAnEnd) {

@@ -18,8 +18,10 @@ namespace firstlight::server::fake {
 
 class SocketClient {
  public:
-  explicit SocketClient(int port) {
+  // `most_unread`: bytes that may wait to be read, roughly; 0: as the system has it.
+  explicit SocketClient(int port, int most_unread = 0) {
     fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (most_unread > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &most_unread, sizeof most_unread);
     const timeval limit{20, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     sockaddr_in address{};

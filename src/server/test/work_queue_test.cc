@@ -46,7 +46,7 @@ TEST(WorkQueue, DropsWhatHasNotBegunWhenItEnds) {
   begun.get_future().wait();
   queue->post([&] { ++done; });
   std::thread releaser([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     release.set_value();
   });
   queue = nullptr;
