@@ -164,6 +164,7 @@ std::vector<Case> attend_cases() {
   add_attend(cases, "long decode, one kv head", {4, 1, 64, 64, DType::kF16, 64}, {{3000, 1, 0}}, "", true);
   add_attend(cases, "long prefill chunk", {2, 1, 32, 32, DType::kBF16, 64}, {{700, 130, 0}}, "");
   add_attend(cases, "parts in a prompt", {3, 1, 32, 48, DType::kBF16, 64}, {{1000, 60, 0}}, "", true);
+  add_attend(cases, "wide heads, window", {4, 1, 256, 256, DType::kBF16, 128}, {{700, 3, 0}}, ", window = 512");
   add_attend(cases, "parts in a window", {4, 2, 32, 32, DType::kF16, 16}, {{1500, 40, 0}}, ", window = 600");
   add_attend(cases, "no tokens", {2, 1, 16, 16}, {{5, 0, 0}}, "");
   for (const DType dtype : {DType::kBF16, DType::kQ8_0, DType::kMXFP8, DType::kQ4_1S}) {
