@@ -36,6 +36,7 @@ return architecture {
     p.intermediate = c:count "intermediate_size"
     p.act = std.activation(c:string "hidden_act")
     p.rope = std.rope.from_config(c, { dim = p.head_dim, style = "interleaved", default_theta = 5e5 })
+    c:waive("num_nextn_predict_layers", "extra prediction layers are not run")
     p.is_sparse = function() return false end
     if c.model_type == "ernie4_5_moe" then read_experts(c, p) end
     if not std.kinds.any(p.layers, function(i) return not p.is_sparse(i) end) then
@@ -62,6 +63,10 @@ return architecture {
       end
     end
     std.head.skip_prediction_layers(w, p.layers, 0)
+    std.head.skip_prediction_layers(w, 0, 0, "model.mtp_block")
+    for _, name in ipairs { "mtp_emb_norm", "mtp_hidden_norm", "mtp_linear_proj" } do
+      w:waive("model." .. name .. ".0.weight", "extra prediction layers are not run")
+    end
     return { logits = std.head.logits(x, w, p, batch, embedding) }
   end,
 }

@@ -127,6 +127,7 @@ TEST(HeadsOfACheckpoint, AreRefusedByNameWhereThereAreNone) {
     EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
   };
   refused("llama", "no head that predicts");
+  refused("ernie4_5_moe", "no head that predicts");
   refused("kimi_k2", "no layers that predict");
   options.intake.probe_config = false;
   const adapt::TestFolder folder;

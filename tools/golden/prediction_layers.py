@@ -63,5 +63,14 @@ def nemotron(case, tensors):
     return {**extra, **joint(case.config["hidden_size"], tensors["lm_head.weight"], names)}
 
 
+def ernie(case, tensors):
+    """A dense layer under model.mtp_block., what joins embedding and hidden state beside it; no last norm of its own."""
+    names = [f"model.{name}.0.weight" for name in ("mtp_emb_norm", "mtp_hidden_norm", "mtp_linear_proj", "")]
+    extra = joint(case.config["hidden_size"], tensors["model.embed_tokens.weight"], names)
+    extra.pop(names[3])
+    return {**copied(tensors, "model.layers.0.", "model.mtp_block.0."), **extra}
+
+
 def tensors_of(case, tensors):
-    return {"nextn": nextn, "qwen": qwen, "mimo": mimo, "nemotron": nemotron}[case.prediction_layer](case, tensors)
+    kinds = {"nextn": nextn, "qwen": qwen, "mimo": mimo, "nemotron": nemotron, "ernie": ernie}
+    return kinds[case.prediction_layer](case, tensors)

@@ -130,8 +130,9 @@ def ernie_moe_cases():
     yield Case("ernie4_5_moe", "ernie4_5_moe", "Ernie4_5_MoeConfig",
                {**SPARSE, "num_hidden_layers": 4, "intermediate_size": 24, "moe_intermediate_size": 12, "moe_num_experts": 8,
                 "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 2,
-                "moe_norm_min": 0.5, "tie_word_embeddings": True},
-               "first and last layer dense, a sum below moe_norm_min, tied", storage="bfloat16")
+                "moe_norm_min": 0.5, "tie_word_embeddings": True, "num_nextn_predict_layers": 1},
+               "first and last layer dense, a sum below moe_norm_min, tied; a prediction layer that is left out", storage="bfloat16",
+               prediction_layer="ernie")
     yield Case("ernie4_5_moe_plain", "ernie4_5_moe", "Ernie4_5_MoeConfig",
                {**SPARSE, "num_hidden_layers": 2, "intermediate_size": 24, "moe_intermediate_size": 12, "moe_num_experts": 6,
                 "moe_k": 2, "moe_num_shared_experts": 1, "tie_word_embeddings": False},
