@@ -83,7 +83,7 @@ FAULTS = [
                   "multiply_chunk<Weights::kF32>(chunk, set.count, panels, start, count - (left <= step ? 1 : 0), sums);")],
                 PRODUCTS, "jamba", "linear", L0 + "self_attn.q_proj", KERNEL, place="layers.0"),
     KernelFault("last column left out for a single token and many rows",
-                [("kernels/linear/tile_panels.h", "multiply_panel<4, 1, kKind>(w, x, count, at, stride);", "multiply_panel<4, 1, kKind>(w, x, count - 1, at, stride);")],
+                [("kernels/linear/tile_panels.h", "multiply_panel<4, 1, kKind>(w, x, count, at, stride, first == 0);", "multiply_panel<4, 1, kKind>(w, x, count - 1, at, stride, first == 0);")],
                 PRODUCTS, "llama", "linear", "logits " + L0 + "self_attn.q_proj", KERNEL, [STATE], flags=["--chunk", "1", "--threads", "1"], place=""),
     KernelFault("state of the convolution one token late",
                 [("kernels/conv1d/options.h", "const int64_t from = r + num_tokens;", "const int64_t from = r + num_tokens - 1;")],

@@ -50,13 +50,24 @@ void fill_activations(const Form& form, const MatmulJob& job, const ActivationNe
   const int64_t padded = padded_columns(job.columns);
   const int64_t start = panel * form.panel_tokens;
   const int64_t count = std::min<int64_t>(form.panel_tokens, group.int8.num_tokens - start);
-  for (int64_t i = 0; i < count; ++i) {
-    const float* x = job.x + (first_token + start + i) * job.x_stride;
-    form.normalise_row(x, job.columns, padded, job.norm, rows + i * padded);
-    if (needs.int8) form.quantise_row(rows + i * padded, padded, start + i, group.int8);
+  const float* from = job.x + (first_token + start) * job.x_stride;
+  int64_t stride = job.x_stride;
+  if (job.norm.rms || padded != job.columns) {  // else the rows are what the products want, where they lie
+    for (int64_t i = 0; i < count; ++i) {
+      form.normalise_row(from + i * stride, job.columns, padded, job.norm, rows + i * padded);
+    }
+    from = rows;
+    stride = padded;
   }
-  if (needs.f32) form.store_panel_f32(rows, count, padded, group.f32.data + start * padded * 4);
-  if (needs.bf16) form.store_panel_bf16(rows, count, padded, group.bf16.data + start * padded * 2);
+  if (needs.int8) {
+    int64_t i = 0;
+    for (; form.quantise_four != nullptr && i + 4 <= count; i += 4) {
+      form.quantise_four(from + i * stride, stride, padded, start + i, group.int8);
+    }
+    for (; i < count; ++i) form.quantise_row(from + i * stride, padded, start + i, group.int8);
+  }
+  if (needs.f32) form.store_panel_f32(from, stride, count, padded, group.f32.data + start * padded * 4);
+  if (needs.bf16) form.store_panel_bf16(from, stride, count, padded, group.bf16.data + start * padded * 2);
 }
 
 }  // namespace firstlight::kernels

@@ -22,7 +22,7 @@ inline constexpr int64_t kPanelSlack = 12;     // tokens a last panel may be wid
 struct Int8Block {
   float scale;
   float scaled_sum;    // scale * sum of q
-  int32_t minus_low;   // -(sum of the first 16 q)
+  int32_t minus_sum;   // -(sum of q)
   int32_t minus_high;  // -(sum of the last 16 q)
 };
 
@@ -77,9 +77,11 @@ struct Form {
   void (*normalise_row)(const float* x, int64_t columns, int64_t padded, const NormOptions& norm, float* out);
   // Rounds a row of `padded` floats into token `token` of `rows`.
   void (*quantise_row)(const float* row, int64_t padded, int64_t token, const Int8Rows& rows);
-  // Stores `tokens` rows ([token][padded] floats) as one panel.
-  void (*store_panel_f32)(const float* rows, int64_t tokens, int64_t padded, std::byte* panel);
-  void (*store_panel_bf16)(const float* rows, int64_t tokens, int64_t padded, std::byte* panel);
+  // The same of four rows, `stride` floats apart, into tokens `token` to `token + 3`; null: row by row.
+  void (*quantise_four)(const float* rows, int64_t stride, int64_t padded, int64_t token, const Int8Rows& out);
+  // Stores `tokens` rows of `padded` floats, `stride` floats apart, as one panel.
+  void (*store_panel_f32)(const float* rows, int64_t stride, int64_t tokens, int64_t padded, std::byte* panel);
+  void (*store_panel_bf16)(const float* rows, int64_t stride, int64_t tokens, int64_t padded, std::byte* panel);
 
   const VectorOps* vector_ops;
 };

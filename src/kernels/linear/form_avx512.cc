@@ -14,13 +14,19 @@
 #include "kernels/linear/tile_int8.h"
 #include "kernels/linear/tile_panels.h"
 #include "kernels/linear/row_kernels.h"
+#include "kernels/linear/rows_avx512.h"
 #include "kernels/linear/form_table.h"
 // clang-format on
 
 namespace firstlight::kernels {
 
 const Form& form_avx512() {
-  static const Form kForm = make_form(vector_ops_avx512());
+  static const Form kForm = [] {
+    Form form = make_form(vector_ops_avx512());
+    form.quantise_four = quantise_four;
+    form.store_panel_bf16 = store_panel_bf16_lanes;
+    return form;
+  }();
   return kForm;
 }
 

@@ -91,6 +91,7 @@ Form make_form(const VectorOps& vector_ops) {
       .panel_width = panel_width,
       .normalise_row = normalise_row,
       .quantise_row = quantise_row,
+      .quantise_four = nullptr,
       .store_panel_f32 = store_panel_f32,
       .store_panel_bf16 = store_panel_bf16,
       .vector_ops = &vector_ops,

@@ -2,7 +2,6 @@
 #include "kernels/linear/matmul.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/small_vector.h"
@@ -35,12 +34,25 @@ class Cutter {
   std::byte* at_;
 };
 
-inline __attribute__((always_inline)) void copy_rows(const float* from, const float* bias, int64_t count, float* to) {
-  if (bias == nullptr) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    for (int64_t r = 0; r < count; ++r) to[r] = from[r] + bias[r];
+using Eight [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
+
+void copy_tile(const float* from, float* to) {
+  for (int64_t r = 0; r < kTileRows; r += 8) {
+    *reinterpret_cast<Eight*>(to + r) = *reinterpret_cast<const Eight*>(from + r);
   }
+}
+
+void add_tile(const float* from, const float* more, float* to) {
+  for (int64_t r = 0; r < kTileRows; r += 8) {
+    const Eight sum = *reinterpret_cast<const Eight*>(from + r) + *reinterpret_cast<const Eight*>(more + r);
+    *reinterpret_cast<Eight*>(to + r) = sum;
+  }
+}
+
+// `count` rows of a tile's results, with what is added to them or null.
+void copy_rows(const float* from, const float* bias, int64_t count, float* to) {
+  if (count == kTileRows) return bias == nullptr ? copy_tile(from, to) : add_tile(from, bias, to);
+  for (int64_t r = 0; r < count; ++r) to[r] = bias == nullptr ? from[r] : from[r] + bias[r];
 }
 
 int64_t num_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
@@ -145,6 +157,10 @@ class TileRunner {
   // `next`: the first of the tiles that will be read after these.
   void multiply(const WeightMatrix& weight, int64_t tile, int count, const std::byte* next,
                 const ActivationGroup& group, float* sums) {
+    if (job_.columns == 0) {
+      std::fill_n(sums, sums_floats_, 0.0f);
+      return;
+    }
     TileSet set{.tiles = {}, .next = {}, .count = count, .columns = job_.columns};
     const int64_t tile_bytes = packed_tile_bytes(weight.dtype, job_.columns);
     for (int n = 0; n < count; ++n) {
@@ -171,11 +187,7 @@ class TileRunner {
         const int64_t valid = std::min(kTileRows, weight.rows - row);
         const float* from = sums + (t * count + n) * kTileRows;
         const float* bias = weight.bias == nullptr ? nullptr : weight.bias + row;
-        if (valid == kTileRows) {  // the usual case, of a size the compiler sees
-          copy_rows(from, bias, kTileRows, to + row);
-        } else {
-          copy_rows(from, bias, valid, to + row);
-        }
+        copy_rows(from, bias, valid, to + row);
       }
     }
   }
@@ -200,7 +212,7 @@ class TileRunner {
         const int64_t row = (tile + n) * kTileRows;
         const int64_t valid = std::min(kTileRows, rows - row);
         float* to = out + (t * count + n) * kTileRows;
-        std::memcpy(to, from + row, static_cast<size_t>(valid) * sizeof(float));
+        copy_rows(from + row, nullptr, valid, to);
         std::fill(to + valid, to + kTileRows, 0.0f);
       }
     }

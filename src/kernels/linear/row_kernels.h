@@ -10,8 +10,7 @@ void normalise_row(const float* x, int64_t columns, int64_t padded, const NormOp
   const int64_t whole = columns / kLanes * kLanes;
   float scale = 1;
   if (norm.rms) {
-    double squares = 0;
-    for (int64_t k = 0; k < whole; k += kLanes) squares += sum_squares(x + k);
+    double squares = sum_squares(x, whole);
     for (int64_t k = whole; k < columns; ++k) squares += static_cast<double>(x[k]) * static_cast<double>(x[k]);
     scale = static_cast<float>(1.0 / __builtin_sqrt(squares / static_cast<double>(columns) + norm.eps));
   }
@@ -68,11 +67,11 @@ void quantise_row(const float* row, int64_t padded, int64_t token, const Int8Row
     }
     const int32_t sum_low = sum_of(low);
     const int32_t sum_high = sum_of(high);
-    rows.blocks[at] = {scale, scale * static_cast<float>(sum_low + sum_high), -sum_low, -sum_high};
+    rows.blocks[at] = {scale, scale * static_cast<float>(sum_low + sum_high), -sum_low - sum_high, -sum_high};
   }
 }
 
-void store_panel_f32(const float* rows, int64_t tokens, int64_t padded, std::byte* panel) {
+void store_panel_f32(const float* rows, int64_t stride, int64_t tokens, int64_t padded, std::byte* panel) {
   const int width = panel_width(tokens);
   auto* out = reinterpret_cast<float*>(panel);
   if (width == 1) {
@@ -80,7 +79,7 @@ void store_panel_f32(const float* rows, int64_t tokens, int64_t padded, std::byt
     return;
   }
   for (int64_t k = 0; k < padded; ++k) {
-    for (int64_t t = 0; t < tokens; ++t) out[k * width + t] = rows[t * padded + k];
+    for (int64_t t = 0; t < tokens; ++t) out[k * width + t] = rows[t * stride + k];
     for (int64_t t = tokens; t < width; ++t) out[k * width + t] = 0;
   }
 }
@@ -92,14 +91,14 @@ FL_INLINE uint32_t bf16_bits(float value) {
   return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-void store_panel_bf16(const float* rows, int64_t tokens, int64_t padded, std::byte* panel) {
+void store_panel_bf16(const float* rows, int64_t stride, int64_t tokens, int64_t padded, std::byte* panel) {
   constexpr int64_t kStripe = kBlockColumns;
   const int width = panel_width(tokens);
   auto* out = reinterpret_cast<uint32_t*>(panel);
   uint32_t rounded[kPanelTokens][kStripe] = {};
   for (int64_t start = 0; start < padded; start += kStripe) {
     for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t i = 0; i < kStripe; ++i) rounded[t][i] = bf16_bits(rows[t * padded + start + i]);
+      for (int64_t i = 0; i < kStripe; ++i) rounded[t][i] = bf16_bits(rows[t * stride + start + i]);
     }
     for (int64_t i = 0; i < kStripe; i += 2) {
       uint32_t* at = out + (start + i) / 2 * width;

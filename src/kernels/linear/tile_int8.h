@@ -6,22 +6,30 @@
 namespace firstlight::kernels {
 namespace {
 
+// What a token's block begins its integer sums with: the offset that its codes have, taken off; the last 16 columns by
+// themselves where they have a scale of their own.
+struct DotStart {
+  Int low;
+  Int high;
+};
+template <DType kType>
+FL_INLINE DotStart start_of(const Int8Block& block) {
+  constexpr int kShift = offset_shift(kType);
+  if constexpr (kShift < 0) return {zero_i(), zero_i()};
+  if constexpr (!has_half_scales(kType)) return {shift_left(set_i(block.minus_sum), kShift), zero_i()};
+  return {shift_left(set_i(block.minus_sum - block.minus_high), kShift), shift_left(set_i(block.minus_high), kShift)};
+}
+
 // One block of one part against one token's block: sum += scale_w * scale_x * integer dot + minimum * scaled sum.
 template <DType kType>
-FL_INLINE Float add_block(Float sum, const Int* codes, const Scales& scales, const Int* x, const Int8Block& block) {
-  constexpr int kShift = offset_shift(kType);
+FL_INLINE Float add_block(Float sum, const Int* codes, const Scales& scales, const Int* x, const DotStart& start,
+                          const Int8Block& block) {
   constexpr int kMax = max_code(kType);
-  Int low = zero_i();
-  Int high = zero_i();
-  if constexpr (kShift >= 0) {
-    low = shift_left(set_i(block.minus_low), kShift);
-    high = shift_left(set_i(block.minus_high), kShift);
-  }
-  low = dot_bytes<kMax, 4>(low, codes, x);
-  high = dot_bytes<kMax, 4>(high, codes + 4, x + 4);
+  const Int low = dot_bytes<kMax, 4>(start.low, codes, x);
+  const Int high = dot_bytes<kMax, 4>(start.high, codes + 4, x + 4);
   const Float scale_x = set_f(block.scale);
   if constexpr (has_zero(kType)) {  // exact: whole numbers below 2^24
-    const Float offset = mul_f(scales.zero, set_f(static_cast<float>(block.minus_low + block.minus_high)));
+    const Float offset = mul_f(scales.zero, set_f(static_cast<float>(block.minus_sum)));
     return fma_f(add_f(float_of(add_i(low, high)), offset), mul_f(scales.scale, scale_x), sum);
   }
   if constexpr (has_half_scales(kType)) {
@@ -60,13 +68,14 @@ void int8_single(const TileSet& set, const Int8Rows& rows, float* sums) {
     for (int64_t b = 0; b < num_blocks; ++b) {
       Int x[8];
       load_activations(rows.codes + b * kBlockColumns, x);
+      const DotStart start = start_of<kType>(rows.blocks[b]);
       const int64_t offset = block_offset<kType>(b);
 #pragma GCC unroll 4
       for (int n = 0; n < kTiles; ++n) {
         if (part == 0) prefetch_stream<kAhead, kLayout.block_bytes()>(set.tiles[n], set.next[n], tile_bytes, offset);
         Int codes[8];
         load_codes<kType>(set.tiles[n] + offset, part, codes);
-        sum[n] = add_block<kType>(sum[n], codes, load_scales<kType>(set.tiles[n], b, part), x, rows.blocks[b]);
+        sum[n] = add_block<kType>(sum[n], codes, load_scales<kType>(set.tiles[n], b, part), x, start, rows.blocks[b]);
       }
     }
 #pragma GCC unroll 4
@@ -74,37 +83,42 @@ void int8_single(const TileSet& set, const Int8Rows& rows, float* sums) {
   }
 }
 
+// Block `b` of some tiles against all tokens. kFirst: the sums begin here.
+template <DType kType, int kTiles, bool kFirst>
+void int8_block(const TileSet& set, int64_t tile_bytes, const Int8Rows& rows, int64_t b, int part, float* sums) {
+  constexpr PackedBlockLayout kLayout = packed_block_layout(kType);
+  const int64_t offset = block_offset<kType>(b);
+  const int64_t tokens = rows.num_tokens;
+  Int codes[kTiles][8];
+  Scales scales[kTiles];
+#pragma GCC unroll 2
+  for (int n = 0; n < kTiles; ++n) {
+    if (part == 0) prefetch_stream<2048, kLayout.block_bytes()>(set.tiles[n], set.next[n], tile_bytes, offset);
+    load_codes<kType>(set.tiles[n] + offset, part, codes[n]);
+    scales[n] = load_scales<kType>(set.tiles[n], b, part);
+  }
+  const int8_t* x_codes = rows.codes + b * tokens * kBlockColumns;
+  const Int8Block* x_blocks = rows.blocks + b * tokens;
+  float* sum = sums + part * kLanes;
+  for (int64_t t = 0; t < tokens; ++t) {
+    Int x[8];
+    load_activations(x_codes + t * kBlockColumns, x);
+    const DotStart start = start_of<kType>(x_blocks[t]);
+#pragma GCC unroll 2
+    for (int n = 0; n < kTiles; ++n) {
+      float* at = sum + (t * kTiles + n) * kTileRows;
+      store_f(at, add_block<kType>(kFirst ? zero_f() : load_f(at), codes[n], scales[n], x, start, x_blocks[t]));
+    }
+  }
+}
+
 template <DType kType, int kTiles>
 void int8_batch(const TileSet& set, const Int8Rows& rows, float* sums) {
-  constexpr PackedBlockLayout kLayout = packed_block_layout(kType);
   const int64_t num_blocks = set.columns / kBlockColumns;
   const int64_t tile_bytes = packed_tile_bytes(kType, set.columns);
-  const int64_t tokens = rows.num_tokens;
-  __builtin_memset(sums, 0, static_cast<size_t>(tokens * kTiles * kTileRows) * sizeof(float));
   for (int part = 0; part < kParts; ++part) {
-    for (int64_t b = 0; b < num_blocks; ++b) {
-      const int64_t offset = block_offset<kType>(b);
-      Int codes[kTiles][8];
-      Scales scales[kTiles];
-#pragma GCC unroll 2
-      for (int n = 0; n < kTiles; ++n) {
-        if (part == 0) prefetch_stream<2048, kLayout.block_bytes()>(set.tiles[n], set.next[n], tile_bytes, offset);
-        load_codes<kType>(set.tiles[n] + offset, part, codes[n]);
-        scales[n] = load_scales<kType>(set.tiles[n], b, part);
-      }
-      const int8_t* x_codes = rows.codes + b * tokens * kBlockColumns;
-      const Int8Block* x_blocks = rows.blocks + b * tokens;
-      float* sum = sums + part * kLanes;
-      for (int64_t t = 0; t < tokens; ++t) {
-        Int x[8];
-        load_activations(x_codes + t * kBlockColumns, x);
-#pragma GCC unroll 2
-        for (int n = 0; n < kTiles; ++n) {
-          float* at = sum + (t * kTiles + n) * kTileRows;
-          store_f(at, add_block<kType>(load_f(at), codes[n], scales[n], x, x_blocks[t]));
-        }
-      }
-    }
+    int8_block<kType, kTiles, true>(set, tile_bytes, rows, 0, part, sums);
+    for (int64_t b = 1; b < num_blocks; ++b) int8_block<kType, kTiles, false>(set, tile_bytes, rows, b, part, sums);
   }
 }
 

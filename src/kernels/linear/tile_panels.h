@@ -72,15 +72,16 @@ FL_INLINE Float multiply_word(Float sum, Int weight, Int word) {
   return fma_f(from_bits(weight), from_bits(word), sum);
 }
 
-// sums[t][g] += over `count` columns (or pairs) of the weight vectors at `w[g]` times the panel's tokens.
+// sums[t][g] += over `count` columns (or pairs) of the weight vectors at `w[g]` times the panel's tokens; `fresh`: from
+// zero.
 template <int kGroups, int kTokens, Weights kKind>
-FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
-                              int64_t stride) {
+FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int64_t count, float* sums, int64_t stride,
+                              bool fresh) {
   Float sum[kTokens][kGroups];
 #pragma GCC unroll 12
   for (int t = 0; t < kTokens; ++t) {
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) sum[t][g] = load_f(sums + t * stride + g * kLanes);
+    for (int g = 0; g < kGroups; ++g) sum[t][g] = fresh ? zero_f() : load_f(sums + t * stride + g * kLanes);
   }
   const std::byte* from[kGroups];
 #pragma GCC unroll 4
@@ -131,18 +132,18 @@ int panel_width(int64_t tokens) {
 // One panel against up to 2 (a single token: 4) weight vectors.
 template <int kGroups, Weights kKind>
 void multiply_width(int width, const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
-                    int64_t stride) {
-  if (width == 1) return multiply_panel<kGroups, 1, kKind>(w, x, count, sums, stride);
-  if (width == 2) return multiply_panel<kGroups, 2, kKind>(w, x, count, sums, stride);
-  if (width == 4) return multiply_panel<kGroups, 4, kKind>(w, x, count, sums, stride);
+                    int64_t stride, bool fresh) {
+  if (width == 1) return multiply_panel<kGroups, 1, kKind>(w, x, count, sums, stride, fresh);
+  if (width == 2) return multiply_panel<kGroups, 2, kKind>(w, x, count, sums, stride, fresh);
+  if (width == 4) return multiply_panel<kGroups, 4, kKind>(w, x, count, sums, stride, fresh);
   if constexpr (kPanelTokens == 12) {
-    if (width == 8) return multiply_panel<kGroups, 8, kKind>(w, x, count, sums, stride);
+    if (width == 8) return multiply_panel<kGroups, 8, kKind>(w, x, count, sums, stride, fresh);
   }
-  multiply_panel<kGroups, kPanelTokens, kKind>(w, x, count, sums, stride);
+  multiply_panel<kGroups, kPanelTokens, kKind>(w, x, count, sums, stride, fresh);
 }
 
 // One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk. `count`: weight
-// vectors; `first` panel words lie before the chunk, per token.
+// vectors; `first` panel words lie before the chunk, per token; with none the sums begin there.
 template <Weights kKind>
 void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& panels, int64_t first, int64_t count,
                     float* sums) {
@@ -158,11 +159,12 @@ void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& 
     float* at = sums + t * stride;
     int g = 0;
     if (width == 1 && groups == 4) {
-      multiply_panel<4, 1, kKind>(w, x, count, at, stride);
+      multiply_panel<4, 1, kKind>(w, x, count, at, stride, first == 0);
       continue;
     }
-    for (; g + 2 <= groups; g += 2) multiply_width<2, kKind>(width, w + g, x, count, at + g * kLanes, stride);
-    if (g < groups) multiply_width<1, kKind>(width, w + g, x, count, at + g * kLanes, stride);
+    for (; g + 2 <= groups; g += 2)
+      multiply_width<2, kKind>(width, w + g, x, count, at + g * kLanes, stride, first == 0);
+    if (g < groups) multiply_width<1, kKind>(width, w + g, x, count, at + g * kLanes, stride, first == 0);
   }
 }
 
@@ -184,15 +186,8 @@ FL_INLINE void prefetch_chunk(const TileSet& set, int64_t start, int64_t count) 
   }
 }
 
-FL_INLINE void clear_sums(const TileSet& set, int64_t tokens, float* sums) {
-  const int64_t last = tokens % kPanelTokens;
-  const int64_t stored = tokens - last + (last > 0 ? panel_width(last) : 0);
-  __builtin_memset(sums, 0, static_cast<size_t>(stored * set.count * kTileRows) * sizeof(float));
-}
-
 template <DType kType>
 void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scratch) {
-  clear_sums(set, panels.num_tokens, sums);
   if constexpr (kType == DType::kF16 || kType == DType::kBF16) {
     if (panels.num_tokens <= kPanelTokens) {  // what one panel would use once need not be decoded ahead
       constexpr Weights kKind = kType == DType::kF16 ? Weights::kF16 : Weights::kWide;
@@ -234,7 +229,6 @@ FL_INLINE void pair_chunk(float* decoded, int64_t count) {
 
 template <DType kType>
 void bf16_tiles(const TileSet& set, const Panels& panels, float* sums, float* scratch) {
-  clear_sums(set, panels.num_tokens, sums);
   const int64_t step = chunk_columns(panels.num_tokens);
   for (int64_t start = 0; start < set.columns; start += step) {
     const int64_t left = set.columns - start;

@@ -8,10 +8,9 @@ namespace {
 constexpr int64_t kSumChunk = 256;
 
 double sum_of_squares(const float* x, int64_t n) {
-  double sum = 0;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) sum += sum_squares(x + i);
-  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  const int64_t whole = n / kLanes * kLanes;
+  double sum = sum_squares(x, whole);
+  for (int64_t i = whole; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   return sum;
 }
 

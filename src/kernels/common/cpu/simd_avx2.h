@@ -82,10 +82,16 @@ FL_INLINE int32_t max_of(Int v) {
   s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0x4e));
   return _mm_cvtsi128_si32(_mm_max_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
-FL_INLINE double sum_squares(const float* from) {
-  const __m256d low = _mm256_cvtps_pd(_mm_loadu_ps(from));
-  const __m256d high = _mm256_cvtps_pd(_mm_loadu_ps(from + 4));
-  const __m256d sum = _mm256_fmadd_pd(low, low, _mm256_mul_pd(high, high));
+FL_INLINE double sum_squares(const float* from, int64_t count) {
+  __m256d low = _mm256_setzero_pd();
+  __m256d high = low;
+  for (int64_t k = 0; k < count; k += 8) {
+    const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(from + k));
+    const __m256d b = _mm256_cvtps_pd(_mm_loadu_ps(from + k + 4));
+    low = _mm256_fmadd_pd(a, a, low);
+    high = _mm256_fmadd_pd(b, b, high);
+  }
+  const __m256d sum = _mm256_add_pd(low, high);
   const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
   return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }

@@ -71,11 +71,27 @@ FL_INLINE void store_low_bytes(void* to, Int v) {
 FL_INLINE float sum_of(Float v) { return _mm512_reduce_add_ps(v); }
 FL_INLINE int32_t sum_of(Int v) { return _mm512_reduce_add_epi32(v); }
 FL_INLINE int32_t max_of(Int v) { return _mm512_reduce_max_epi32(v); }
-FL_INLINE double sum_squares(const float* from) {  // of kLanes floats, in float64
-  const __m512 v = _mm512_loadu_ps(from);
-  const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
-  const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
-  return _mm512_reduce_add_pd(_mm512_fmadd_pd(low, low, _mm512_mul_pd(high, high)));
+FL_INLINE __m512d add_squares(__m512d sum, const float* from) {
+  const __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(from));
+  return _mm512_fmadd_pd(wide, wide, sum);
+}
+FL_INLINE double sum_squares(const float* from, int64_t count) {  // of a multiple of kLanes, in float64
+  __m512d a = _mm512_setzero_pd();
+  __m512d b = a;
+  __m512d c = a;
+  __m512d d = a;
+  int64_t k = 0;
+  for (; k + 32 <= count; k += 32) {
+    a = add_squares(a, from + k);
+    b = add_squares(b, from + k + 8);
+    c = add_squares(c, from + k + 16);
+    d = add_squares(d, from + k + 24);
+  }
+  if (k < count) {
+    a = add_squares(a, from + k);
+    b = add_squares(b, from + k + 8);
+  }
+  return _mm512_reduce_add_pd(_mm512_add_pd(_mm512_add_pd(a, b), _mm512_add_pd(c, d)));
 }
 
 // Looks 4-bit codes (a byte each) up in a table of 16 bytes.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/linear/test/weights.h"
@@ -244,6 +245,81 @@ TEST(Matmul, NotFiniteActivationsStayVisibleInInt8Mode) {
     for (int64_t r = 0; r < p.rows; ++r) {
       EXPECT_TRUE(std::isfinite(out[r]));
       EXPECT_TRUE(std::isnan(out[p.rows + r]));
+    }
+  }
+}
+
+// What AVX-512 prepares in several rows at once is what the plain text of the row kernels prepares.
+TEST(Matmul, FourRowsAtOnceAreRoundedAsEachAlone) {
+  constexpr int64_t kColumns = 160;
+  constexpr int64_t kStride = 163;
+  std::mt19937 rng(41);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(4 * kStride);
+  for (float& value : x) value = normal(rng);
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::fill_n(x.begin(), 32, 0.0f);
+  std::fill_n(x.begin() + kStride, 32, 1e-37f);
+  x[2 * kStride + 7] = std::numeric_limits<float>::quiet_NaN();
+  x[2 * kStride + 40] = -infinity;
+  x[3 * kStride + 3] = 3e38f;
+  x[3 * kStride + 90] = -0.0f;
+  for (const FormCase& form : forms()) {
+    if (form.form().quantise_four == nullptr) continue;
+    constexpr int64_t kTokens = 6;
+    AlignedBytes codes[2] = {AlignedBytes(kTokens * kColumns), AlignedBytes(kTokens * kColumns)};
+    AlignedBytes blocks[2] = {AlignedBytes(kTokens * kColumns / 2), AlignedBytes(kTokens * kColumns / 2)};
+    Int8Rows rows[2];
+    for (int i = 0; i < 2; ++i) {
+      rows[i] = {reinterpret_cast<int8_t*>(codes[i].data), reinterpret_cast<Int8Block*>(blocks[i].data), kTokens};
+    }
+    form.form().quantise_four(x.data(), kStride, kColumns, 1, rows[0]);
+    for (int64_t t = 0; t < 4; ++t) form.form().quantise_row(x.data() + t * kStride, kColumns, 1 + t, rows[1]);
+    EXPECT_EQ(std::memcmp(codes[0].data, codes[1].data, kTokens * kColumns), 0);
+    for (int64_t at = 0; at < kTokens * kColumns / 32; ++at) {
+      const Int8Block& one = rows[1].blocks[at];
+      const Int8Block& four = rows[0].blocks[at];
+      EXPECT_TRUE(one.scale == four.scale || (std::isnan(one.scale) && std::isnan(four.scale))) << at;
+      EXPECT_TRUE(one.scaled_sum == four.scaled_sum || (std::isnan(one.scaled_sum) && std::isnan(four.scaled_sum)));
+      EXPECT_EQ(one.minus_sum, four.minus_sum);
+      EXPECT_EQ(one.minus_high, four.minus_high);
+    }
+  }
+}
+
+TEST(Matmul, PanelsOfBfloat16HoldRoundedPairs) {
+  constexpr int64_t kColumns = 96;
+  constexpr int64_t kStride = 101;
+  std::mt19937 rng(43);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(12 * kStride);
+  for (float& value : x) value = normal(rng);
+  x[3 * kStride + 5] = 0;
+  x[2] = std::numeric_limits<float>::quiet_NaN();
+  x[40] = -std::numeric_limits<float>::infinity();
+  for (const FormCase& form : forms()) {
+    for (int64_t tokens = 1; tokens <= form.form().panel_tokens; ++tokens) {
+      const int64_t width = form.form().panel_width(tokens);
+      std::vector<uint16_t> panel(static_cast<size_t>(width * kColumns), 0x7777);
+      form.form().store_panel_bf16(x.data(), kStride, tokens, kColumns, reinterpret_cast<std::byte*>(panel.data()));
+      for (int64_t k = 0; k < kColumns; ++k) {
+        for (int64_t t = 0; t < width; ++t) {
+          const uint16_t wanted = t < tokens ? tensor::f32_to_bf16(x[t * kStride + k]) : 0;
+          ASSERT_EQ(panel[(k / 2 * width + t) * 2 + k % 2], wanted) << form.name << " " << tokens << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, NoColumnsGiveZeros) {
+  ThreadPool pool(ThreadPool::Options{.num_threads = 1});
+  std::mt19937 rng(47);
+  for (const FormCase& form : forms()) {
+    for (int64_t tokens : {1, 20}) {
+      const Problem p(DType::kF32, 20, 0, tokens, rng);
+      const auto out = multiply(form.form(), p, nullptr, Layout::kPackedRows, ProductPath::kF32, pool);
+      for (float value : out) EXPECT_EQ(value, 0) << form.name;
     }
   }
 }
