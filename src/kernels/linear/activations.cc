@@ -45,11 +45,10 @@ ActivationGroup activation_group(const ActivationNeeds& needs, std::byte* memory
   return group;
 }
 
-void fill_activations(const Form& form, const MatmulJob& job, const ActivationNeeds& needs, int64_t first_token,
-                      int64_t panel, const ActivationGroup& group, float* rows) {
+int64_t fill_activations(const Form& form, const MatmulJob& job, const ActivationNeeds& needs, int64_t first_token,
+                         int64_t start, const ActivationGroup& group, float* rows) {
   const int64_t padded = padded_columns(job.columns);
-  const int64_t start = panel * form.panel_tokens;
-  const int64_t count = std::min<int64_t>(form.panel_tokens, group.int8.num_tokens - start);
+  const int64_t count = panel_count(form.panel_tokens, group.int8.num_tokens - start);
   const float* from = job.x + (first_token + start) * job.x_stride;
   int64_t stride = job.x_stride;
   if (job.norm.rms || padded != job.columns) {  // else the rows are what the products want, where they lie
@@ -68,6 +67,7 @@ void fill_activations(const Form& form, const MatmulJob& job, const ActivationNe
   }
   if (needs.f32) form.store_panel_f32(from, stride, count, padded, group.f32.data + start * padded * 4);
   if (needs.bf16) form.store_panel_bf16(from, stride, count, padded, group.bf16.data + start * padded * 2);
+  return count;
 }
 
 }  // namespace firstlight::kernels

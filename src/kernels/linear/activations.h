@@ -12,7 +12,7 @@
 
 namespace firstlight::kernels {
 
-inline constexpr int64_t kGroupTokens = 96;  // a multiple of every panel width
+inline constexpr int64_t kGroupTokens = 144;  // a multiple of every panel width
 
 // Which forms the weights of a job ask for.
 struct ActivationNeeds {
@@ -35,9 +35,9 @@ struct ActivationGroup {
 };
 ActivationGroup activation_group(const ActivationNeeds& needs, std::byte* memory, int64_t tokens, int64_t columns);
 
-// Fills panel `panel` (panel_tokens tokens) of a group whose first token is `first_token` of the job. `rows`: scratch
-// of panel_tokens * padded_columns floats.
-void fill_activations(const Form& form, const MatmulJob& job, const ActivationNeeds& needs, int64_t first_token,
-                      int64_t panel, const ActivationGroup& group, float* rows);
+// Fills the panel that begins with token `start` of a group whose first token is `first_token` of the job; returns its
+// tokens. `rows`: scratch of panel_tokens * padded_columns floats.
+int64_t fill_activations(const Form& form, const MatmulJob& job, const ActivationNeeds& needs, int64_t first_token,
+                         int64_t start, const ActivationGroup& group, float* rows);
 
 }  // namespace firstlight::kernels

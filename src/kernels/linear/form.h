@@ -33,7 +33,14 @@ struct Int8Rows {
   int64_t num_tokens;
 };
 
-// Activations in panels of `panel_tokens` (the last one narrower): per panel [column][token] floats, or
+// Tokens of the panel that `left` tokens begin with. A narrow rest behind a full panel would leave registers idle: it
+// takes some of the panel's.
+constexpr int64_t panel_count(int64_t full, int64_t left) {
+  if (left <= full) return left;
+  return left <= full + full / 3 ? full - full / 3 : full;
+}
+
+// Activations in panels of `panel_tokens` (the last ones narrower): per panel [column][token] floats, or
 // [column pair][token][2] bfloat16. `columns` is the padded count.
 struct Panels {
   std::byte* data;
@@ -41,12 +48,23 @@ struct Panels {
   int64_t columns;
 };
 
+// Rows of memory that are wanted after the products, `stride` bytes apart from token to token, as many lines of each as
+// there are tiles: kernels ask for them by the way.
+struct RowsAhead {
+  const std::byte* at;
+  int64_t stride;
+  bool written;
+};
+inline constexpr int kMaxAhead = 4;
+
 struct TileSet {
   const std::byte* tiles[kMaxTiles];
   const std::byte*
       next[kMaxTiles];  // where each stream goes on after its tile, for prefetching; may be the tile itself
   int count = 0;
   int64_t columns = 0;
+  RowsAhead ahead[kMaxAhead];
+  int num_ahead = 0;
 };
 
 struct NormOptions {

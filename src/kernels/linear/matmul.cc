@@ -16,6 +16,8 @@ using tensor::DType;
 
 // Up to so many tokens every worker prepares all rows for itself: cheaper than meeting at a barrier.
 constexpr int64_t kAloneTokens = 8;
+// From so many tokens per worker on, each takes its own through all tiles; fewer share the tiles.
+constexpr int64_t kOwnTokens = 96;
 
 constexpr int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -99,12 +101,13 @@ class TileRunner {
   // Prepares a whole group in the worker's own memory.
   ActivationGroup own_group(int64_t first_token, int64_t tokens) {
     const ActivationGroup group = activation_group(needs_, group_memory_, tokens, job_.columns);
-    for (int64_t p = 0; p * form_.panel_tokens < tokens; ++p) fill(first_token, p, group);
+    for (int64_t start = 0; start < tokens;) start += fill(first_token, start, group);
     return group;
   }
 
-  void fill(int64_t first_token, int64_t panel, const ActivationGroup& group) {
-    fill_activations(form_, job_, needs_, first_token, panel, group, rows_);
+  // Prepares the panel that begins with token `start` of a group; returns its tokens.
+  int64_t fill(int64_t first_token, int64_t start, const ActivationGroup& group) {
+    return fill_activations(form_, job_, needs_, first_token, start, group, rows_);
   }
 
   // Tiles [begin, end) of weight `index` against a group: products, bias, output.
@@ -113,7 +116,7 @@ class TileRunner {
     for (int64_t tile = begin; tile < end; tile += tiles_at_once_) {
       const int count = static_cast<int>(std::min<int64_t>(tiles_at_once_, end - tile));
       const int64_t following = std::min<int64_t>(tile + count, end - 1);
-      multiply(weight, tile, count, tile_at(weight, following), group, sums_[0]);
+      multiply(weight, tile, count, tile_at(weight, following), group, sums_[0], &job_.outputs[index], first_token);
       store(sums_[0], weight, tile, count, first_token, group.int8.num_tokens, job_.outputs[index]);
     }
   }
@@ -126,7 +129,8 @@ class TileRunner {
       for (size_t i = 0; i < n; ++i) {
         const bool last = i + 1 == n;
         const int64_t following = last ? std::min(tile + count, end - 1) : tile;
-        multiply(job_.weights[i], tile, count, tile_at(job_.weights[last ? 0 : i + 1], following), group, sums_[i]);
+        multiply(job_.weights[i], tile, count, tile_at(job_.weights[last ? 0 : i + 1], following), group, sums_[i],
+                 last ? job_.outputs.data() : nullptr, first_token);
       }
       apply_epilogue(tile, count, first_token, group.int8.num_tokens);
     }
@@ -156,7 +160,7 @@ class TileRunner {
 
   // `next`: the first of the tiles that will be read after these.
   void multiply(const WeightMatrix& weight, int64_t tile, int count, const std::byte* next,
-                const ActivationGroup& group, float* sums) {
+                const ActivationGroup& group, float* sums, const OutputRows* output, int64_t first_token) {
     if (job_.columns == 0) {
       std::fill_n(sums, sums_floats_, 0.0f);
       return;
@@ -168,6 +172,7 @@ class TileRunner {
       set.tiles[n] = packed ? tile_at(weight, tile + n) : pack_row_major(weight, tile + n, n);
       set.next[n] = next + n * tile_bytes;
     }
+    if (output != nullptr && job_.tokens > kAloneTokens) look_ahead(*output, tile, first_token, set);
     switch (weight.path) {
       case ProductPath::kInt8:
         return form_.int8_kernel(weight.dtype)(set, group.int8, sums);
@@ -175,6 +180,18 @@ class TileRunner {
         return form_.f32_kernel(weight.dtype)(set, group.f32, sums, decode_);
       case ProductPath::kBf16:
         return form_.bf16_kernel(weight.dtype)(set, group.bf16, sums, decode_);
+    }
+  }
+
+  // Results and extras of these tiles, to arrive during the products.
+  void look_ahead(const OutputRows& output, int64_t tile, int64_t first_token, TileSet& set) const {
+    const auto add = [&](const float* data, int64_t stride, bool written) {
+      const float* at = data + first_token * stride + tile * kTileRows;
+      set.ahead[set.num_ahead++] = {reinterpret_cast<const std::byte*>(at), stride * 4, written};
+    };
+    add(output.data, output.stride, true);
+    for (const ExtraOperand& extra : job_.extras) {
+      if (extra.token_stride != 0 && set.num_ahead < kMaxAhead) add(extra.data, extra.token_stride, false);
     }
   }
 
@@ -253,13 +270,20 @@ class TileRunner {
   SmallVector<float*, 16> sums_;
 };
 
-// This worker's tiles of every weight: contiguous in the order of the weights, equal in bytes.
+// A worker's tiles of every weight.
 struct TileRange {
   int64_t begin;
   int64_t end;
 };
 using TileRanges = SmallVector<TileRange, 8>;  // per weight
+
+// Contiguous in the order of the weights, equal in bytes; with an epilogue the same tiles of each.
 void share_tiles(const MatmulJob& job, const Worker& worker, TileRanges& ranges) {
+  if (!job.epilogue.empty()) {
+    const Worker::Range range = worker.share(num_tiles(job.weights[0].rows));
+    for (size_t i = 0; i < job.weights.size(); ++i) ranges.push_back({range.begin, range.end});
+    return;
+  }
   int64_t total = 0;
   for (const WeightMatrix& weight : job.weights) {
     total += num_tiles(weight.rows) * packed_tile_bytes(weight.dtype, job.columns);
@@ -279,16 +303,18 @@ void share_tiles(const MatmulJob& job, const Worker& worker, TileRanges& ranges)
   }
 }
 
+void all_tiles(const MatmulJob& job, TileRanges& ranges) {
+  for (const WeightMatrix& weight : job.weights) ranges.push_back({0, num_tiles(weight.rows)});
+}
+
 // Asks for the beginning of the first weights, so that they arrive while the activations are prepared.
-void prefetch_first_tiles(const Form& form, const MatmulJob& job, std::span<const TileRange> ranges,
-                          const Worker& worker) {
+void prefetch_first_tiles(const Form& form, const MatmulJob& job, std::span<const TileRange> ranges) {
   constexpr int64_t kBytes = 2048;  // of each stream: as far as the kernels' own prefetching looks ahead
   size_t first = 0;
   while (first + 1 < ranges.size() && ranges[first].begin == ranges[first].end) ++first;
   const WeightMatrix& weight = job.weights[first];
   if (weight.layout != tensor::Layout::kPackedRows) return;
-  const bool fused = !job.epilogue.empty();
-  const int64_t tile = fused ? worker.share(num_tiles(weight.rows)).begin : ranges[first].begin;
+  const int64_t tile = ranges[first].begin;
   const int64_t tile_bytes = packed_tile_bytes(weight.dtype, job.columns);
   const std::byte* at = weight.data + tile * tile_bytes;
   const int streams = job.tokens == 1 ? form.single_tiles : form.batch_tiles;
@@ -297,13 +323,9 @@ void prefetch_first_tiles(const Form& form, const MatmulJob& job, std::span<cons
   }
 }
 
-void run_group(TileRunner& runner, const MatmulJob& job, const Worker& worker, std::span<const TileRange> ranges,
-               int64_t first_token, const ActivationGroup& group) {
-  if (!job.epilogue.empty()) {
-    const Worker::Range range = worker.share(num_tiles(job.weights[0].rows));
-    runner.run_fused(range.begin, range.end, first_token, group);
-    return;
-  }
+void run_group(TileRunner& runner, const MatmulJob& job, std::span<const TileRange> ranges, int64_t first_token,
+               const ActivationGroup& group) {
+  if (!job.epilogue.empty()) return runner.run_fused(ranges[0].begin, ranges[0].end, first_token, group);
   for (size_t i = 0; i < job.weights.size(); ++i) {
     runner.run_products(i, ranges[i].begin, ranges[i].end, first_token, group);
   }
@@ -337,14 +359,26 @@ int64_t matmul_workspace_bytes(std::span<const ProductPath> paths, int64_t token
 void run_matmul(const Form& form, const MatmulJob& job, Worker& worker, std::span<std::byte> workspace) {
   if (job.tokens == 0) return;
   TileRunner runner(form, job);
+  TileRanges ranges;
+  if (job.tokens >= kOwnTokens * worker.count()) {  // a worker's tokens never leave its core
+    all_tiles(job, ranges);
+    runner.take_scratch(worker, true);
+    const Worker::Range own = worker.share(job.tokens, 4);
+    const int64_t groups = (own.end - own.begin + kGroupTokens - 1) / kGroupTokens;
+    const int64_t size = ((own.end - own.begin + groups - 1) / groups + 11) / 12 * 12;
+    for (int64_t first = own.begin; first < own.end; first += size) {
+      const ActivationGroup group = runner.own_group(first, std::min(size, own.end - first));
+      run_group(runner, job, ranges, first, group);
+    }
+    return;
+  }
   const bool alone = job.tokens <= kAloneTokens;
   runner.take_scratch(worker, alone);
-  TileRanges ranges;
   share_tiles(job, worker, ranges);
   if (alone) {
-    prefetch_first_tiles(form, job, ranges, worker);
+    prefetch_first_tiles(form, job, ranges);
     const ActivationGroup group = runner.own_group(0, job.tokens);
-    return run_group(runner, job, worker, ranges, 0, group);
+    return run_group(runner, job, ranges, 0, group);
   }
   const int64_t group_bytes = activation_group_bytes(runner.needs(), kGroupTokens, job.columns);
   const auto group_at = [&](int64_t first_token) {
@@ -352,15 +386,18 @@ void run_matmul(const Form& form, const MatmulJob& job, Worker& worker, std::spa
     return activation_group(runner.needs(), workspace.data() + first_token / kGroupTokens * group_bytes, tokens,
                             job.columns);
   };
-  const int64_t panel = form.panel_tokens;
-  const Worker::Range panels = worker.share((job.tokens + panel - 1) / panel);
-  for (int64_t p = panels.begin; p < panels.end; ++p) {
-    const int64_t first = p * panel / kGroupTokens * kGroupTokens;
-    runner.fill(first, p - first / panel, group_at(first));
+  const Worker::Range panels = worker.share((job.tokens + form.panel_tokens - 1) / form.panel_tokens);
+  int64_t panel = 0;
+  for (int64_t first = 0; first < job.tokens; first += kGroupTokens) {
+    const ActivationGroup group = group_at(first);
+    for (int64_t start = 0; start < group.int8.num_tokens; ++panel) {
+      const bool mine = panel >= panels.begin && panel < panels.end;
+      start += mine ? runner.fill(first, start, group) : panel_count(form.panel_tokens, group.int8.num_tokens - start);
+    }
   }
   worker.barrier();
   for (int64_t first = 0; first < job.tokens; first += kGroupTokens) {
-    run_group(runner, job, worker, ranges, first, group_at(first));
+    run_group(runner, job, ranges, first, group_at(first));
   }
 }
 

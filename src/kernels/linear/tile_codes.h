@@ -17,6 +17,17 @@ FL_INLINE int32_t word_at(const void* at) {
   return word;
 }
 
+// Asks for what will be wanted of token `t`.
+FL_INLINE void prefetch_rows(const TileSet& set, int64_t t) {
+  for (int i = 0; i < set.num_ahead; ++i) {
+    const RowsAhead& rows = set.ahead[i];
+    const std::byte* at = rows.at + t * rows.stride;
+    for (int n = 0; n < set.count; ++n) {
+      rows.written ? __builtin_prefetch(at + 64 * n, 1) : __builtin_prefetch(at + 64 * n, 0);
+    }
+  }
+}
+
 constexpr bool has_minimum(DType type) {
   return type == DType::kQ4_1 || type == DType::kQ5_1 || type == DType::kQ4_K || type == DType::kQ5_K;
 }

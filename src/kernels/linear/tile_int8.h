@@ -103,6 +103,7 @@ void int8_block(const TileSet& set, int64_t tile_bytes, const Int8Rows& rows, in
   for (int64_t t = 0; t < tokens; ++t) {
     Int x[8];
     load_activations(x_codes + t * kBlockColumns, x);
+    if constexpr (kFirst) prefetch_rows(set, t);
     const DotStart start = start_of<kType>(x_blocks[t]);
 #pragma GCC unroll 2
     for (int n = 0; n < kTiles; ++n) {

@@ -72,11 +72,18 @@ FL_INLINE Float multiply_word(Float sum, Int weight, Int word) {
   return fma_f(from_bits(weight), from_bits(word), sum);
 }
 
-// sums[t][g] += over `count` columns (or pairs) of the weight vectors at `w[g]` times the panel's tokens; `fresh`: from
-// zero.
+// Weight vectors side by side, and what is asked for while they are read: a bit more with every vector.
+struct Streams {
+  const std::byte* at[kMaxTiles * kParts];
+  const std::byte* ahead[kMaxTiles * kParts];
+  int64_t ahead_step;
+};
+
+// sums[t][g] += over `count` columns (or pairs) of the weight vectors of stream `group + g` times the panel's tokens;
+// `fresh`: from zero.
 template <int kGroups, int kTokens, Weights kKind>
-FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int64_t count, float* sums, int64_t stride,
-                              bool fresh) {
+FL_INLINE void multiply_panel(const Streams& w, int group, const std::byte* x, int64_t count, float* sums,
+                              int64_t stride, bool fresh) {
   Float sum[kTokens][kGroups];
 #pragma GCC unroll 12
   for (int t = 0; t < kTokens; ++t) {
@@ -84,8 +91,13 @@ FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int
     for (int g = 0; g < kGroups; ++g) sum[t][g] = fresh ? zero_f() : load_f(sums + t * stride + g * kLanes);
   }
   const std::byte* from[kGroups];
+  const std::byte* ahead[kGroups];
 #pragma GCC unroll 4
-  for (int g = 0; g < kGroups; ++g) from[g] = w[g];
+  for (int g = 0; g < kGroups; ++g) {
+    from[g] = w.at[group + g];
+    ahead[g] = w.ahead[group + g];
+  }
+  const int64_t ahead_step = w.ahead_step;
   for (int64_t k = 0; k < count; ++k) {
     Int weight[kGroups];
     Int second[kGroups];
@@ -96,8 +108,9 @@ FL_INLINE void multiply_panel(const std::byte* const* w, const std::byte* x, int
         second[g] = and_i(weight[g], set_i(static_cast<int32_t>(0xffff0000u)));
         weight[g] = shift_left(weight[g], 16);
       }
-      _mm_prefetch(reinterpret_cast<const char*>(from[g] + 2048), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead[g]), _MM_HINT_T0);
       from[g] += weight_stride(kKind);
+      ahead[g] += ahead_step;
     }
 #pragma GCC unroll 12
     for (int t = 0; t < kTokens; ++t) {
@@ -131,40 +144,51 @@ int panel_width(int64_t tokens) {
 
 // One panel against up to 2 (a single token: 4) weight vectors.
 template <int kGroups, Weights kKind>
-void multiply_width(int width, const std::byte* const* w, const std::byte* x, int64_t count, float* sums,
+void multiply_width(int width, const Streams& w, int group, const std::byte* x, int64_t count, float* sums,
                     int64_t stride, bool fresh) {
-  if (width == 1) return multiply_panel<kGroups, 1, kKind>(w, x, count, sums, stride, fresh);
-  if (width == 2) return multiply_panel<kGroups, 2, kKind>(w, x, count, sums, stride, fresh);
-  if (width == 4) return multiply_panel<kGroups, 4, kKind>(w, x, count, sums, stride, fresh);
+  if (width == 1) return multiply_panel<kGroups, 1, kKind>(w, group, x, count, sums, stride, fresh);
+  if (width == 2) return multiply_panel<kGroups, 2, kKind>(w, group, x, count, sums, stride, fresh);
+  if (width == 4) return multiply_panel<kGroups, 4, kKind>(w, group, x, count, sums, stride, fresh);
   if constexpr (kPanelTokens == 12) {
-    if (width == 8) return multiply_panel<kGroups, 8, kKind>(w, x, count, sums, stride, fresh);
+    if (width == 8) return multiply_panel<kGroups, 8, kKind>(w, group, x, count, sums, stride, fresh);
   }
-  multiply_panel<kGroups, kPanelTokens, kKind>(w, x, count, sums, stride, fresh);
+  multiply_panel<kGroups, kPanelTokens, kKind>(w, group, x, count, sums, stride, fresh);
 }
 
-// One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk. `count`: weight
-// vectors; `first` panel words lie before the chunk, per token; with none the sums begin there.
+// One chunk of columns: all panels against all tiles. `chunk[n]`: tile n's weights of the chunk; `next[n]`: those that
+// will be read from memory behind them, or null. `count`: weight vectors; `first` panel words lie before the chunk, per
+// token; with none the sums begin there.
 template <Weights kKind>
-void multiply_chunk(const std::byte* const* chunk, int num_tiles, const Panels& panels, int64_t first, int64_t count,
-                    float* sums) {
-  const int64_t stride = num_tiles * kTileRows;
-  const int64_t panel_bytes = kPanelTokens * panels.columns * (kKind == Weights::kPairs ? 2 : 4);
-  const std::byte* w[kMaxTiles * kParts];
-  const int groups = num_tiles * kParts;
-  for (int g = 0; g < groups; ++g) w[g] = chunk[g / kParts] + g % kParts * (weight_stride(kKind) / kParts);
-  for (int64_t t = 0; t < panels.num_tokens; t += kPanelTokens) {
-    const int64_t left = panels.num_tokens - t;
-    const int width = panel_width(left < kPanelTokens ? left : kPanelTokens);
-    const std::byte* x = panels.data + t / kPanelTokens * panel_bytes + first * width * 4;
+void multiply_chunk(const TileSet& set, const std::byte* const* chunk, const std::byte* const* next,
+                    const Panels& panels, int64_t first, int64_t count, float* sums) {
+  const int64_t stride = set.count * kTileRows;
+  const int64_t token_bytes = panels.columns * (kKind == Weights::kPairs ? 2 : 4);
+  const int groups = set.count * kParts;
+  // One panel reads weights as fast as they come. Several read them again and again: the next chunk arrives meanwhile.
+  const int64_t num_panels = (panels.num_tokens + kPanelTokens - 1) / kPanelTokens;
+  const bool spread = next != nullptr && num_panels > 1;
+  Streams w;
+  w.ahead_step = spread ? (weight_stride(kKind) + num_panels - 1) / num_panels : weight_stride(kKind);
+  for (int g = 0; g < groups; ++g) {
+    w.at[g] = chunk[g / kParts] + g % kParts * (weight_stride(kKind) / kParts);
+    w.ahead[g] = spread ? next[g / kParts] : w.at[g] + 2048;
+  }
+  int64_t tokens = 0;
+  for (int64_t t = 0; t < panels.num_tokens; t += tokens) {
+    tokens = panel_count(kPanelTokens, panels.num_tokens - t);
+    const int width = panel_width(tokens);
+    for (int64_t i = 0; first == 0 && i < tokens; ++i) prefetch_rows(set, t + i);
+    const std::byte* x = panels.data + t * token_bytes + first * width * 4;
     float* at = sums + t * stride;
+    const bool fresh = first == 0;
     int g = 0;
     if (width == 1 && groups == 4) {
-      multiply_panel<4, 1, kKind>(w, x, count, at, stride, first == 0);
+      multiply_panel<4, 1, kKind>(w, 0, x, count, at, stride, fresh);
       continue;
     }
-    for (; g + 2 <= groups; g += 2)
-      multiply_width<2, kKind>(width, w + g, x, count, at + g * kLanes, stride, first == 0);
-    if (g < groups) multiply_width<1, kKind>(width, w + g, x, count, at + g * kLanes, stride, first == 0);
+    for (; g + 2 <= groups; g += 2) multiply_width<2, kKind>(width, w, g, x, count, at + g * kLanes, stride, fresh);
+    if (g < groups) multiply_width<1, kKind>(width, w, g, x, count, at + g * kLanes, stride, fresh);
+    for (int i = 0; spread && i < groups; ++i) w.ahead[i] += count * w.ahead_step;
   }
 }
 
@@ -191,7 +215,7 @@ void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scr
   if constexpr (kType == DType::kF16 || kType == DType::kBF16) {
     if (panels.num_tokens <= kPanelTokens) {  // what one panel would use once need not be decoded ahead
       constexpr Weights kKind = kType == DType::kF16 ? Weights::kF16 : Weights::kWide;
-      return multiply_chunk<kKind>(set.tiles, set.count, panels, 0,
+      return multiply_chunk<kKind>(set, set.tiles, nullptr, panels, 0,
                                    (set.columns + panel_words(kKind) - 1) / panel_words(kKind), sums);
     }
   }
@@ -201,16 +225,19 @@ void f32_tiles(const TileSet& set, const Panels& panels, float* sums, float* scr
     const int64_t count = left < step ? left : step;
     if constexpr (kType != DType::kF32) prefetch_chunk<kType>(set, start, count);
     const std::byte* chunk[kMaxTiles];
+    const std::byte* next[kMaxTiles];
     for (int n = 0; n < set.count; ++n) {
       if constexpr (kType == DType::kF32) {
         chunk[n] = set.tiles[n] + start * kTileRows * 4;
+        next[n] = left > step ? chunk[n] + step * kTileRows * 4 : set.next[n];
       } else {
         float* decoded = scratch + n * kChunkColumns * kTileRows;
         decode_chunk<kType>(set.tiles[n], start, count, decoded);
         chunk[n] = reinterpret_cast<const std::byte*>(decoded);
       }
     }
-    multiply_chunk<Weights::kF32>(chunk, set.count, panels, start, count, sums);
+    const std::byte* const* later = kType == DType::kF32 ? next : nullptr;
+    multiply_chunk<Weights::kF32>(set, chunk, later, panels, start, count, sums);
   }
 }
 
@@ -235,9 +262,11 @@ void bf16_tiles(const TileSet& set, const Panels& panels, float* sums, float* sc
     const int64_t count = left < step ? left : step;
     if constexpr (kType != DType::kBF16) prefetch_chunk<kType>(set, start, count);
     const std::byte* chunk[kMaxTiles];
+    const std::byte* next[kMaxTiles];
     for (int n = 0; n < set.count; ++n) {
       if constexpr (kType == DType::kBF16) {
         chunk[n] = set.tiles[n] + start * kTileRows * 2;
+        next[n] = left > step ? chunk[n] + step * kTileRows * 2 : set.next[n];
       } else {
         float* decoded = scratch + n * kChunkColumns * kTileRows;
         if constexpr (kType == DType::kF32) {
@@ -251,7 +280,8 @@ void bf16_tiles(const TileSet& set, const Panels& panels, float* sums, float* sc
         chunk[n] = reinterpret_cast<const std::byte*>(decoded);
       }
     }
-    multiply_chunk<Weights::kPairs>(chunk, set.count, panels, start / 2, (count + 1) / 2, sums);
+    const std::byte* const* later = kType == DType::kBF16 ? next : nullptr;
+    multiply_chunk<Weights::kPairs>(set, chunk, later, panels, start / 2, (count + 1) / 2, sums);
   }
 }
 
