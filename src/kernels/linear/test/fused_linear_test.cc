@@ -185,7 +185,7 @@ std::vector<const KernelBody*> bodies() {
 void check(const Setup& setup) {
   std::mt19937 rng(23);
   ThreadPool pool(ThreadPool::Options{.num_threads = 2});
-  for (int64_t tokens : {1, 3, 20, 110}) {
+  for (int64_t tokens : {1, 3, 20, 170, 210}) {  // alone, shared tiles in one group and in two, shared tokens
     const Fused fused(setup, tokens, rng, pool);
     const auto exact = fused.exact();
     for (const KernelBody* body : bodies()) {
