@@ -145,6 +145,7 @@ class Comparison:
         self.roofs.append({"model": model, "dtype": stored, **roof})
         for one in grid:
             self.add_row(model, stored, one, mine, others, missing, roof_of(one, sizes, stored, roof))
+        print("\n".join(table(self.rows[-len(grid):], self.options.peers)), file=sys.stderr, flush=True)
 
     def add_row(self, model, stored, one, mine, others, missing, roof):
         at = cells.key(one)
