@@ -154,11 +154,11 @@ namespace {
 
 // Digits and perhaps a unit; the sizes' own reader takes a unit alone for one of it.
 std::string check_size(const std::string& word) {
-  const size_t digits = word.find_first_not_of("0123456789");
-  const size_t unit = digits == std::string::npos ? word.size() : word.find_first_not_of(" ", digits);
-  const bool is_one = digits != 0 && !word.empty() &&
-                      std::all_of(word.begin() + static_cast<int64_t>(unit), word.end(),
-                                  [](unsigned char c) { return std::isalpha(c) != 0; });
+  const size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+  const std::string rest = word.substr(digits);
+  const std::string unit = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+  const bool is_one = digits > 0 && unit.empty() == rest.empty() &&
+                      std::all_of(unit.begin(), unit.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
   return is_one ? "" : "'" + word + "' is no whole number of bytes, KB, MB, ...";
 }
 

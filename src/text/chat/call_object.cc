@@ -82,7 +82,7 @@ std::string decode_cut_arguments(std::string_view written) {
     const auto parsed = parse_json(std::string(written.substr(0, written.size() - dropped)) + "\"");
     if (!parsed.ok() || !parsed->is_string()) continue;
     const auto& text = parsed->get_ref<const std::string&>();
-    return text.substr(skip_blanks(text));
+    return std::string(trim_blanks(text));
   }
   return "";
 }

@@ -71,7 +71,7 @@ std::vector<ChatPart> ChatParser::push(std::string_view text, size_t control) {
   const std::string_view token = text.substr(text.size() - control);
   held_ += text.substr(0, text.size() - control);
   advance(false);
-  const bool is_amid_arguments = state_ == State::kCall && rest().empty() && !reader_.has_use_for(token);
+  const bool is_amid_arguments = state_ == State::kCall && !reader_.has_use_for(token);
   if (!token.empty() && !is_amid_arguments) {
     controls_.push_back({held_.size(), held_.size() + token.size()});
     held_ += token;

@@ -274,6 +274,15 @@ TEST(ChatParser, ControlTokensAreNeverShown) {
   ASSERT_EQ(json.names.size(), 1u);
   EXPECT_EQ(json.arguments[0], "{\"code\": \"ab\"}");
   EXPECT_EQ(json.content, "");
+  // Nor where something is held back: an escape, or the beginning of a mark that is text.
+  const Answer held = read("kimi_k2", {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "functions.calc:0",
+                                       "<|tool_call_argument_begin|>", "{\"code\": \"a\\", "<|tool_call_begin|>",
+                                       "n\"}", "<|tool_call_end|>", "<|tool_calls_section_end|>"});
+  ASSERT_EQ(held.names.size(), 1u);
+  EXPECT_EQ(held.arguments[0], "{\"code\": \"a\\n\"}");
+  const Answer loose = read("gemma4", {"<|tool_call>", city, "<|\"|>", "Ro<", "<|tool_call>", "me", "<|\"|>", "}"});
+  ASSERT_EQ(loose.names.size(), 1u);
+  EXPECT_EQ(loose.arguments[0], "{\"city\":\"Ro<me\"}");
 }
 
 TEST(ChatParser, WithoutToolsCallsStayText) {
