@@ -41,22 +41,26 @@ class PartRounds {
       if (part < split_.num_parts(item)) task_run.run_part(item, part, parts_ + i * stride_);
     }
     worker.barrier();
-    for (int64_t i = 0; i < items; ++i) join_rows(task_run, worker, i, first, count);
+    join_rows(task_run, worker, first, count);
   }
 
-  // A worker's share of an item's rows.
-  void join_rows(AttendTaskRun& task_run, Worker& worker, int64_t i, int64_t first, int64_t count) {
-    const AttendItem item = split_.item(i);
-    const auto [begin, end] = worker.share(task_run.rows_of(item));
-    if (begin == end) return;
-    const ops::RowRange rows{begin, end};
-    double* joined = joined_ + i * joined_stride_;
-    if (first == 0) task_run.start_joined(item, rows, joined);
-    const int64_t last = std::min(first + count, split_.num_parts(item));
-    for (int64_t p = first; p < last; ++p) {
-      task_run.join(item, rows, parts_ + ((p - first) * split_.num_items() + i) * stride_, joined);
+  // A worker's share of the rows of all items, as if each item had the most: the same rows in each round.
+  void join_rows(AttendTaskRun& task_run, Worker& worker, int64_t first, int64_t count) {
+    const int64_t most_rows = split_.item_rows();
+    const auto [begin, end] = worker.share(split_.num_items() * most_rows);
+    for (int64_t i = begin / most_rows; i * most_rows < end; ++i) {
+      const AttendItem item = split_.item(i);
+      const ops::RowRange rows{std::max<int64_t>(begin - i * most_rows, 0),
+                               std::min(end - i * most_rows, task_run.rows_of(item))};
+      if (rows.begin >= rows.end) continue;
+      double* joined = joined_ + i * joined_stride_;
+      if (first == 0) task_run.start_joined(item, rows, joined);
+      const int64_t last = std::min(first + count, split_.num_parts(item));
+      for (int64_t p = first; p < last; ++p) {
+        task_run.join(item, rows, parts_ + ((p - first) * split_.num_items() + i) * stride_, joined);
+      }
+      if (first + count >= most_parts_) task_run.store_result(item, rows, joined);
     }
-    if (first + count >= most_parts_) task_run.store_result(item, rows, joined);
   }
 
   const AttendSplit& split_;

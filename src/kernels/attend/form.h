@@ -53,8 +53,8 @@ struct PairForm {
   // The same from the rows themselves, for queries so few that they are through with a key at once; scores of the
   // places begin .. end.
   void (*score_rows)(const uint32_t* q, int num_queries, const PlacedRows& keys, float* scores);
-  // AttendForm::step for each query and all places, with weights as pairs; totals[i][kTotalLanes] = totals[i] * kept[i]
-  // + what the weights add to them, lane by lane.
+  // AttendForm::step for each query and all places, but that a top is raised further, to be raised seldom, and weights
+  // become pairs; totals[i][kTotalLanes] = totals[i] * kept[i] + what the weights add to them, lane by lane.
   void (*step)(const float* scores, int num_queries, float* tops, float* kept, float* totals, uint32_t* weights);
   // sums[i] = sums[i] * kept[i] + sum over the places begin .. end (even) of weights times values; `width` padded.
   void (*accumulate)(const uint32_t* weights, const float* kept, int num_queries, int64_t width, const uint32_t* values,

@@ -304,7 +304,7 @@ void pair_step(const float* scores, int num_queries, float* tops, float* kept, f
       tops[i] = top;
       store_f(totals, mul_f(load_f(totals), set_f(kept[i])));
     }
-    const Float base = max_f(set_f(tops[i]), set_f(-1e38f));  // finite where nothing is seen yet
+    const Float base = max_f(set_f(tops[i]), set_f(-__FLT_MAX__));  // finite where nothing is seen yet
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) x[v] = rough_exp(sub_f(x[v], base));
     store_f(totals, add_f(load_f(totals), add_f(add_f(x[0], x[1]), add_f(x[2], x[3]))));

@@ -25,7 +25,8 @@ struct AttendPart {
 
 class AttendSplit {
  public:
-  // Query rows of an item: tokens times heads per key/value head. More of them share what pairs are made of a block.
+  // Query rows of an item (tokens times heads per key/value head) in float32, and in pairs of bfloat16, where the more
+  // there are, the more share the pairs that a block is turned into.
   static constexpr int64_t kQueryRows = 48;
   static constexpr int64_t kPairQueryRows = 96;
   static constexpr int64_t kPartKeys = 256;  // a part ends where row (or place) numbers are multiples of it

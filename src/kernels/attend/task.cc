@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attend/task.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -182,8 +181,9 @@ void AttendTaskRun::run_rows(size_t segment, int64_t begin, int64_t end) {
   coming_ = {};
 }
 
-// Pages lie anywhere, so that no hardware foresees them. What the next block reads is asked for once this block's rows
-// are there, so that they do not queue up behind.
+// Pages lie anywhere, so that no hardware foresees them. In float32 what the next block reads is asked for once this
+// block's rows are there, so that they do not queue up behind. In pairs it is on the way, row by row
+// (PlacedRows::ahead), and at once only where a block is not whole or rows of another segment come.
 void AttendTaskRun::prefetch(Kind kind) const {
   const plan::StateComponentView* component = coming(kind);
   if (component == nullptr) return;
@@ -294,13 +294,7 @@ void AttendTaskRun::run_pairs(size_t segment, const Block& block) {
                          sums_ + r * value_width_);
     }
   }
-  if (finite || !some_unseen) return;
-  // A hidden key has weight 0, and 0 times a number that is none is none.
-  for (int r = 0; r < rows_; ++r) {
-    for (int64_t i = 0; i < value_width_; ++i) sums_[r * value_width_ + i] *= kept_[r];
-  }
-  const Source from = source(segment);
-  add_visible(segment, block, decoded(from, *from.values, options_.value_width, block, value_floats_));
+  if (!finite && some_unseen) add_visible_pairs(segment, block, values);
 }
 
 // The weights of a few queries; whether there are any.
@@ -439,26 +433,35 @@ StoredRows AttendTaskRun::values_of(const Source& source, const Block& block) co
   return {tensor::DType::kF32, reinterpret_cast<const std::byte*>(key_floats_), key_width_ * 4, block.count};
 }
 
-float AttendTaskRun::weight_of(int row, int64_t place) const {
-  if (pairs_ == nullptr) return scores_[row * kKeyBlock + place];
-  const uint32_t pair = weights_[row * (kKeyBlock / 2) + place / 2];
-  return std::bit_cast<float>(place % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+// Adds for each query the values that it sees, and touches no other; rounded as AttendForm::accumulate does, so that a
+// query that sees none but numbers gets the same bits either way.
+void AttendTaskRun::add_visible(size_t segment, const Block& block, const StoredRows& values) {
+  for (int r = 0; r < rows_; ++r) {
+    if (r % split_.group() == 0) find_seen(segment, block, r);
+    float* sums = sums_ + r * value_width_;
+    for (int64_t j = 0; j < block.count; ++j) {
+      if (shown_[j] == 0) continue;
+      const auto* value = reinterpret_cast<const float*>(values.data + j * values.stride);
+      const float weight = scores_[r * kKeyBlock + block.lead + j];
+      for (int64_t i = 0; i < options_.value_width; ++i) sums[i] = std::fma(weight, value[i], sums[i]);
+    }
+  }
 }
 
-// Adds for each query the values that it sees, and touches no other.
-void AttendTaskRun::add_visible(size_t segment, const Block& block, const StoredRows& values) {
-  const SegmentOptions& options = options_.segments[segment];
-  const bool has_mask = cpu_.masks[segment].has_value();
-  for (int r = 0; r < rows_; ++r) {
-    const ops::RowRange range = visible_to(options, r);
-    if (has_mask) evaluate_mask(segment, r, padded_width(block.count));
+// The same in pairs: token by token, the rows that it does not see left out of what is packed.
+void AttendTaskRun::add_visible_pairs(size_t segment, const Block& block, const PlacedRows& values) {
+  const auto group = static_cast<int>(split_.group());
+  auto* packed = reinterpret_cast<uint32_t*>(value_floats_);
+  for (int r = 0; r < rows_; r += group) {
+    if (!find_seen(segment, block, r)) continue;  // nothing to add, and perhaps no weights
+    PlacedRows seen = values;
+    seen.whole = false;
     for (int64_t j = 0; j < block.count; ++j) {
-      const bool in_range = block.rows != nullptr || (block.row(j) >= range.begin && block.row(j) < range.end);
-      if (!in_range || (has_mask && shown_[j] == 0)) continue;
-      const auto* value = reinterpret_cast<const float*>(values.data + j * values.stride);
-      const float weight = weight_of(r, block.lead + j);
-      for (int64_t i = 0; i < options_.value_width; ++i) sums_[r * value_width_ + i] += weight * value[i];
+      if (shown_[j] == 0) seen.rows[block.lead + j] = nullptr;
     }
+    pairs_->pack_values(seen, packed);
+    pairs_->accumulate(weights_ + r * (kKeyBlock / 2), kept_ + r, group, value_width_, packed, seen.begin, seen.end,
+                       sums_ + r * value_width_);
   }
 }
 
@@ -482,6 +485,23 @@ void AttendTaskRun::evaluate_mask(size_t segment, int row, int64_t count) {
   std::fill_n(places_, count, static_cast<float>(sequence_->start_position + token_of(row)));
   const float* const inputs[2] = {places_, places_ + kKeyBlock};
   cpu_.masks[segment]->run(*form_.vector_ops, inputs, count, program_scratch_, shown_);
+}
+
+// Into shown_: 0 where the row's token does not see a key of the block. Whether it sees any.
+bool AttendTaskRun::find_seen(size_t segment, const Block& block, int row) {
+  const ops::RowRange range = visible_to(options_.segments[segment], row);
+  if (cpu_.masks[segment].has_value()) {
+    evaluate_mask(segment, row, padded_width(block.count));
+  } else {
+    std::fill_n(shown_, block.count, 1.0f);
+  }
+  bool any = false;
+  for (int64_t j = 0; j < block.count; ++j) {
+    const bool in_range = block.rows != nullptr || (block.row(j) >= range.begin && block.row(j) < range.end);
+    if (!in_range) shown_[j] = 0;
+    any = any || shown_[j] != 0;
+  }
+  return any;
 }
 
 // What the row's query sees of a segment, its mask apart.

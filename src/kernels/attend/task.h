@@ -93,10 +93,11 @@ class AttendTaskRun {
   void run_pairs(size_t segment, const Block& block);
   bool weigh_pairs(size_t segment, const Block& block, const PlacedRows& keys, bool some_hidden, int first, int count);
   void shape_scores(size_t segment, const Block& block, bool some_hidden, int row, float* scores);
-  float weight_of(int row, int64_t place) const;
   Source source(size_t segment) const;
   void add_block(const Source& source, const Block& block);
   void add_visible(size_t segment, const Block& block, const StoredRows& values);
+  void add_visible_pairs(size_t segment, const Block& block, const PlacedRows& values);
+  bool find_seen(size_t segment, const Block& block, int row);
   StoredRows values_of(const Source& source, const Block& block) const;
   void fill_key_positions(const SegmentOptions& segment, const Block& block);
   void apply_score(int row, int64_t count, float* scores) const;

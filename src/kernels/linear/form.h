@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matrix kernels of one instruction set, as a table of functions: what linear, fused_linear and batched_linear are
-// driven through (matmul_driver.h). Kernel text: tile_*.h and row_kernels.h; one table per form_<isa>.cc.
+// driven through (matmul.h). Kernel text: tile_*.h, row_kernels.h and rows_avx512.h; one table per form_<isa>.cc.
 //
 // Words: a tile is 16 packed rows of a weight (packing.h); a token is a row of activations; `sums` holds the results of
 // a few tiles side by side, [token][tile][16] floats.

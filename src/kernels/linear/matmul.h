@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver of the CPU's matrix products, the same for every instruction set and for linear, fused_linear and
 // batched_linear: rows of activations are normalised and put into the form the weights' kernels read, then tiles of
-// weights pass over them; results get bias and epilogue where they lie. Workers share the tiles in contiguous ranges, or
-// the tokens where each then has enough of them: what a token needs then stays in one core's caches.
+// weights pass over them; results get bias and epilogue where they lie. Workers share the tiles in contiguous ranges,
+// or the tokens where each then has enough of them: what a token needs then stays in one core's caches.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,7 @@ struct MatmulJob {
   std::span<const OutputRows> outputs;
 };
 
-// Called on all workers with the same job; may have a barrier inside. `workspace`: at least
-// matmul_workspace_bytes.
+// Called on all workers with the same job; may have a barrier inside. `workspace`: at least matmul_workspace_bytes.
 void run_matmul(const Form& form, const MatmulJob& job, Worker& worker, std::span<std::byte> workspace);
 int64_t matmul_workspace_bytes(std::span<const ProductPath> paths, int64_t tokens, int64_t columns);
 

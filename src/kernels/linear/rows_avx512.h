@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several rows of activations at once, with what AVX-512 has for it: the same bits as row_kernels.h gives row by row
-// (bfloat16: but for values below the normal range, which its products take for zero anyway). Included by
-// form_avx512.cc alone, behind row_kernels.h.
+// (bfloat16: but for values below the normal range, which become zeros). Included by form_avx512.cc alone, behind
+// row_kernels.h.
 #pragma once
 
 namespace firstlight::kernels {
@@ -97,19 +97,34 @@ FL_INLINE void store_four(const Int* v, std::byte* to, int64_t stride) {
   }
 }
 
+// The pairs of a row's kBlockColumns columns from `x` on.
+FL_INLINE Int pairs_at(const float* x) {
+  return reinterpret_cast<Int>(_mm512_cvtne2ps_pbh(load_f(x + kLanes), load_f(x)));
+}
+
+// 16 pairs of columns of two rows to [pair][row].
+FL_INLINE void store_two(Int a, Int b, std::byte* to) {
+  const Int low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  store_i(to, _mm512_permutex2var_epi32(a, low, b));
+  store_i(to + 64, _mm512_permutex2var_epi32(a, add_i(low, set_i(8)), b));
+}
+
+// All widths round alike: what the plain text makes the least normal number is zero here, alone and among others.
 void store_panel_bf16_lanes(const float* rows, int64_t stride, int64_t tokens, int64_t padded, std::byte* panel) {
   const int width = panel_width(tokens);
-  if (width % 4 != 0) return store_panel_bf16(rows, stride, tokens, padded, panel);
   for (int64_t start = 0; start < padded; start += kBlockColumns) {
-    for (int64_t t = 0; t < width; t += 4) {
+    const float* x = rows + start;
+    std::byte* to = panel + start / 2 * width * 4;
+    if (width == 1) {
+      store_i(to, pairs_at(x));
+    } else if (width == 2) {
+      store_two(pairs_at(x), pairs_at(x + stride), to);
+    }
+    for (int64_t t = 0; width >= 4 && t < width; t += 4) {
       Int pairs[4];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        const float* x = rows + (t + i) * stride + start;
-        pairs[i] =
-            t + i < tokens ? reinterpret_cast<Int>(_mm512_cvtne2ps_pbh(load_f(x + kLanes), load_f(x))) : zero_i();
-      }
-      store_four(pairs, panel + (start / 2 * width + t) * 4, int64_t{width} * 4);
+      for (int i = 0; i < 4; ++i) pairs[i] = t + i < tokens ? pairs_at(x + (t + i) * stride) : zero_i();
+      store_four(pairs, to + t * 4, int64_t{width} * 4);
     }
   }
 }
