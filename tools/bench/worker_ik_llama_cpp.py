@@ -10,6 +10,7 @@ costs it nothing more or less."""
 
 import os
 import subprocess
+import tempfile
 
 import cells
 
@@ -18,8 +19,8 @@ UBATCH = 512
 
 class Engine:
     def __init__(self, path, threads, _wanted):
-        self.program = os.environ["FL_PEERS_IK_LLAMA"]
-        self.options = ["-m", path, "-t", str(threads), "-tb", str(threads), "-b", "2048", "-ub", str(UBATCH), "-fa", "on",
+        self.program = os.path.abspath(os.environ["FL_PEERS_IK_LLAMA"])
+        self.options = ["-m", os.path.abspath(path), "-t", str(threads), "-tb", str(threads), "-b", "2048", "-ub", str(UBATCH), "-fa", "on",
                         "-rtr"]
         version = subprocess.run([self.program, "--version"], capture_output=True, text=True, check=False)
         words = (version.stderr + version.stdout).strip().splitlines()
@@ -32,7 +33,8 @@ class Engine:
         room = one["batch"] * (length + steps) + 64
         command = [self.program, *self.options, "-c", str(room), "-npp", str(length), "-ntg", str(steps), "-npl",
                    str(one["batch"])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with tempfile.TemporaryDirectory() as folder:  # it leaves a llama.log where it runs
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         rows = [line.split("|") for line in (done.stdout + done.stderr).splitlines() if line.startswith("|")]
         figures = [row for row in rows if row[1].strip().isdigit()]
         if not figures:
